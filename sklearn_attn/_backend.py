@@ -1,0 +1,81 @@
+"""Array namespaces and devices, inferred from the arrays themselves.
+
+This is the only module that may name CuPy. There is no global switch: the arrays that a caller
+passes decide where the work happens.
+"""
+
+import math
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_cupy_array, is_numpy_array
+from scipy import special
+
+__all__ = ["array_namespace", "device", "erf", "is_array_api", "is_numpy_array", "to_numpy"]
+
+
+def is_array_api(x):
+    """Tell whether `x` belongs to a namespace with the array-API interface.
+
+    Parameters
+    ----------
+    x : object
+
+    Returns
+    -------
+    bool
+        True for NumPy, CuPy, PyTorch, JAX and array_api_strict arrays, False for anything else.
+    """
+    try:
+        array_namespace(x)
+    except TypeError:
+        return False
+    return True
+
+
+def to_numpy(x):
+    """Copy `x` to the host, or return it unchanged where it already is a NumPy array.
+
+    Parameters
+    ----------
+    x : array
+        An array of any namespace.
+
+    Returns
+    -------
+    ndarray
+    """
+    if is_numpy_array(x):
+        return x
+    if is_cupy_array(x):
+        return x.get()
+    if hasattr(x, "detach"):  # a PyTorch tensor, on any device and in any graph
+        return x.detach().cpu().numpy()
+    return np.asarray(x)
+
+
+def erf(x):
+    """Error function of every element, in the namespace of `x`.
+
+    The array-API standard has no error function, so each namespace is asked for its own.
+
+    Parameters
+    ----------
+    x : array of floats
+
+    Returns
+    -------
+    array
+        Same shape, dtype, namespace and device as `x`.
+    """
+    if is_numpy_array(x):
+        return special.erf(x)
+    if is_cupy_array(x):
+        from cupyx.scipy.special import erf as cupy_erf
+
+        return cupy_erf(x)
+    xp = array_namespace(x)
+    if hasattr(xp, "special"):  # PyTorch
+        return xp.special.erf(x)
+    flat = xp.reshape(x, (-1,))
+    values = [math.erf(float(flat[i])) for i in range(flat.shape[0])]
+    return xp.reshape(xp.asarray(values, dtype=x.dtype, device=device(x)), x.shape)

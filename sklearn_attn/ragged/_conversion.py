@@ -1,0 +1,234 @@
+"""From every form in which users hold sequences to (values, offsets), and back."""
+
+import numpy as np
+
+from .._backend import is_array_api, is_numpy_array, to_numpy
+
+
+def check_offsets(offsets, n_tokens):
+    """Refuse offsets that do not cut n_tokens rows into sequences; return them as int64."""
+    offsets = to_numpy(offsets) if is_array_api(offsets) else np.asarray(offsets)
+    if offsets.dtype.kind not in "iu":
+        raise TypeError(f"offsets must be integers, got dtype {offsets.dtype}.")
+    if offsets.ndim != 1 or offsets.shape[0] < 1:
+        raise ValueError(f"offsets must have shape (n + 1,), got {offsets.shape}.")
+    if offsets.dtype.kind == "u" and offsets.size and int(offsets.max()) > np.iinfo(np.int64).max:
+        raise ValueError("offsets must fit into int64.")
+    offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+    if offsets[0] != 0:
+        raise ValueError(f"offsets must start at 0, got {offsets[0]}.")
+    decreasing = np.flatnonzero(offsets[1:] < offsets[:-1])
+    if decreasing.size:
+        i = decreasing[0]
+        raise ValueError(
+            f"offsets must not decrease, got offsets[{i}] = {offsets[i]} and "
+            f"offsets[{i + 1}] = {offsets[i + 1]}."
+        )
+    if offsets[-1] != n_tokens:
+        raise ValueError(f"offsets must end at n_tokens = {n_tokens}, got {offsets[-1]}.")
+    return offsets
+
+
+def offsets_from_lengths(lengths):
+    """Cumulate lengths into offsets, an int64 array of shape (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def token_indices(offsets, sequences):
+    """Rows of the tokens of the chosen sequences, in order, and the offsets of the result."""
+    lengths = offsets[sequences + 1] - offsets[sequences]
+    new_offsets = offsets_from_lengths(lengths)
+    shift = offsets[sequences] - new_offsets[:-1]
+    return np.arange(new_offsets[-1]) + np.repeat(shift, lengths), new_offsets
+
+
+def object_array(sequences):
+    """1-D object array of sequences; np.array would make a 3-D one where lengths agree."""
+    out = np.empty(len(sequences), dtype=object)
+    for i, sequence in enumerate(sequences):
+        out[i] = sequence
+    return out
+
+
+def as_array(values, name, ndim, layout):
+    """Keep an array of any namespace, convert anything else to NumPy, and check its ndim."""
+    if not is_array_api(values):
+        values = np.asarray(values)
+    if values.ndim != ndim:
+        raise ValueError(f"{name} must have shape {layout}, got {tuple(values.shape)}.")
+    return values
+
+
+def from_list(sequences, *, channel_first=False):
+    """Concatenate (L_i, D) or, with channel_first, (D, L_i) array-likes."""
+    if isinstance(sequences, str | bytes) or not hasattr(sequences, "__len__"):
+        raise TypeError(
+            f"Expected a list of (L, D) arrays, got {type(sequences).__name__}; "
+            "turn a generator into a list with list(...)."
+        )
+    arrays = [_as_sequence(sequences[i], i) for i in range(len(sequences))]
+    if not arrays:
+        raise ValueError("Found no sequences: pass at least one (L, D) array.")
+    if channel_first:
+        arrays = [array.T for array in arrays]
+    _check_same_features(arrays)
+    lengths = [array.shape[0] for array in arrays]
+    values = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return values, offsets_from_lengths(lengths)
+
+
+def _as_sequence(sequence, i):
+    """Convert one element of a list to a 2-D numeric array, or say what is wrong with it."""
+    if not is_numpy_array(sequence):
+        if hasattr(sequence, "toarray"):
+            raise TypeError(f"X[{i}] is sparse; pass dense sequences, X[{i}].toarray().")
+        try:
+            sequence = to_numpy(sequence) if is_array_api(sequence) else np.asarray(sequence)
+        except ValueError as error:
+            raise ValueError(
+                f"X[{i}] is not an (L, D) array: its rows differ in length or type ({error})."
+            ) from error
+    if sequence.ndim != 2:
+        hint = (
+            f"; tokens of one feature need a second axis, X[{i}].reshape(-1, 1)" if sequence.ndim == 1 else ""
+        )
+        raise ValueError(
+            f"Every sequence must be a 2-D array of shape (L, D), but X[{i}] has shape "
+            f"{sequence.shape}{hint}."
+        )
+    return require_numeric(sequence, f"X[{i}]")
+
+
+def require_numeric(array, name):
+    """Refuse what is not made of real numbers; objects that are numbers become float64."""
+    kind = array.dtype.kind
+    if kind == "O":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name} (shape {array.shape}) is not numeric: {error}") from error
+    if kind == "c":
+        raise ValueError(
+            f"Complex data not supported: {name} has dtype {array.dtype} and shape {array.shape}; "
+            "pass real and imaginary parts as separate features."
+        )
+    if kind not in "biuf":
+        raise ValueError(
+            f"{name} has dtype {array.dtype} and shape {array.shape}; tokens must be numbers: embed "
+            "or encode them first."
+        )
+    return array
+
+
+def _check_same_features(arrays):
+    """Name the sequences whose number of features is not that of the others."""
+    widths = np.array([array.shape[1] for array in arrays])
+    values, counts = np.unique(widths, return_counts=True)
+    if values.size == 1:
+        return
+    usual = values[np.argmax(counts)]
+    odd = np.flatnonzero(widths != usual)
+    named = ", ".join(f"X[{i}] has shape {arrays[i].shape}" for i in odd[:5])
+    more = f" and {odd.size - 5} more differ" if odd.size > 5 else ""
+    hint = ""
+    if len({array.shape[0] for array in arrays}) == 1:
+        hint = (
+            f" All have {arrays[0].shape[0]} rows: if these are the features, pass "
+            "RaggedArray.from_list(X, channel_first=True)."
+        )
+    raise ValueError(
+        f"Every sequence must have the same number of features D. Most have {usual}, but {named}{more}.{hint}"
+    )
+
+
+def from_flat(values, *, lengths=None, offsets=None):
+    """Share flat values, given exactly one of lengths and offsets."""
+    values = as_array(values, "values", 2, "(n_tokens, D)")
+    if (lengths is None) == (offsets is None):
+        raise ValueError("Pass either lengths or offsets.")
+    if offsets is None:
+        lengths = to_numpy(lengths) if is_array_api(lengths) else np.asarray(lengths)
+        if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+            raise ValueError(
+                f"lengths must be integers of shape (n,), got dtype {lengths.dtype} and shape "
+                f"{lengths.shape}."
+            )
+        if (lengths < 0).any():
+            raise ValueError(f"lengths[{np.flatnonzero(lengths < 0)[0]}] is negative.")
+        offsets = offsets_from_lengths(lengths)
+        if offsets[-1] != values.shape[0]:
+            raise ValueError(f"lengths sum to {offsets[-1]}, but values has {values.shape[0]} tokens.")
+    return values, offsets
+
+
+def from_padded(X, mask=None):
+    """Drop the tokens that a mask, or a tail of all-NaN rows, marks as padding."""
+    X = as_array(X, "X", 3, "(n, L, D)")
+    n, length, n_features = X.shape
+    if mask is None:
+        host = require_numeric(to_numpy(X), "X")
+        mask = _before_nan_tail(host) if host.dtype.kind == "f" else np.ones((n, length), bool)
+    else:
+        mask = to_numpy(mask) if is_array_api(mask) else np.asarray(mask)
+        if mask.dtype.kind != "b":
+            raise TypeError(
+                f"mask must be boolean (True for a real token), got dtype {mask.dtype}; pass "
+                "mask.astype(bool)."
+            )
+        if mask.shape != (n, length):
+            raise ValueError(f"mask must have shape {(n, length)}, got {mask.shape}.")
+    offsets = offsets_from_lengths(mask.sum(axis=1))
+    if mask.all():
+        return X.reshape(n * length, n_features), offsets
+    return to_numpy(X)[mask], offsets
+
+
+def _before_nan_tail(X):
+    """Mask of the tokens that stand before the trailing rows which are NaN in every feature."""
+    mask = np.empty(X.shape[:2], dtype=bool)
+    for i, sequence in enumerate(X):  # one sequence at a time: no temporary as large as X
+        real = ~np.isnan(sequence).all(axis=1)
+        mask[i] = np.logical_or.accumulate(real[::-1])[::-1]
+    return mask
+
+
+def from_groups(values, groups):
+    """Gather rows by label, sequences in order of first appearance."""
+    values = as_array(values, "values", 2, "(n_tokens, D)")
+    groups = np.asarray(groups)
+    if groups.shape != (values.shape[0],):
+        raise ValueError(
+            f"groups must hold one label per token, shape {(values.shape[0],)}, got {groups.shape}."
+        )
+    missing = np.flatnonzero(groups != groups)
+    if groups.dtype.kind == "O":
+        missing = np.flatnonzero([g is None or g != g for g in groups.tolist()])
+    if missing.size:
+        raise ValueError(f"groups[{missing[0]}] is missing; every token needs a label.")
+    _, first, member = np.unique(groups, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(first.size)
+    member = rank[member]  # which sequence each token belongs to, by first appearance
+    offsets = offsets_from_lengths(np.bincount(member, minlength=first.size))
+    if np.all(member[1:] >= member[:-1]):
+        return values, offsets
+    order = np.argsort(member, kind="stable")
+    return to_numpy(values)[order], offsets
+
+
+def to_padded(values, offsets, max_length, fill_value):
+    """Scatter tokens into an (n, max_length, D) array; return it with its mask."""
+    lengths = np.diff(offsets)
+    if max_length is None:
+        max_length = int(lengths.max(initial=0))
+    if isinstance(max_length, bool) or int(max_length) != max_length or max_length < 1:
+        raise ValueError(f"max_length must be a positive integer, got {max_length!r}.")
+    max_length = int(max_length)
+    dtype = values.dtype
+    if dtype.kind in "biu" and not float(fill_value).is_integer():
+        dtype = np.dtype(np.float64)
+    mask = np.arange(max_length) < lengths[:, None]  # (n, max_length)
+    X = np.full((*mask.shape, values.shape[1]), fill_value, dtype=dtype)
+    kept = np.arange(values.shape[0]) - np.repeat(offsets[:-1], lengths) < max_length
+    X[mask] = values if kept.all() else values[kept]
+    return X, mask

@@ -1,0 +1,238 @@
+"""One door for every input that an estimator takes."""
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from .._backend import is_array_api, to_numpy
+from . import _conversion
+from ._container import RaggedArray
+
+_FLOATS = (np.float64, np.float32)
+
+
+def check_ragged(X, *, dtype=_FLOATS, ensure_finite=True):
+    """Convert any accepted form of ragged input to a validated RaggedArray.
+
+    Parameters
+    ----------
+    X : RaggedArray, list, tuple or array
+        One of: a RaggedArray; a list, tuple or 1-D object array of (L_i, D) arrays; an (n, 1) object
+        array or one-column frame of (L_i, D) arrays; an (n, L, D) array of sequences of equal
+        length; an (n, D) array or frame, read as n sequences of one token. A 2-D array is never one
+        sequence: for that pass a list of one array.
+    dtype : tuple of dtypes, default=(float64, float32)
+        The dtypes that are kept. Any other becomes the first.
+    ensure_finite : bool, default=True
+        Whether to refuse NaN and infinity.
+
+    Returns
+    -------
+    RaggedArray
+        With a C-ordered, aligned buffer of native byte order; the user's own buffer where it already
+        is one.
+
+    Raises
+    ------
+    TypeError
+        If X is a generator, a string, a scalar, sparse, or something else that holds no sequences.
+    ValueError
+        If there are no sequences, a sequence is empty, the number of features differs, or a token is
+        not a finite real number. The message names the index and the shape at fault.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_attn.ragged import check_ragged
+    >>> check_ragged([np.zeros((2, 3)), np.zeros((4, 3))])
+    RaggedArray(n=2, n_tokens=6, n_features=3, dtype=float64)
+    """
+    values, offsets = _pack(X)
+    if offsets.shape[0] == 1:
+        raise ValueError(
+            "Found array with 0 sample(s): X holds no sequences; pass at least one (L, D) array."
+        )
+    _refuse_empty_sequences(offsets, values.shape[1])
+    values = _check_buffer(values, dtype)
+    if ensure_finite:
+        _refuse_nonfinite(values, offsets, padded=getattr(X, "ndim", 0) == 3)
+    if isinstance(X, RaggedArray) and values is X.values:
+        return X
+    return RaggedArray(values, offsets)
+
+
+def validate_ragged(estimator, X, *, reset):
+    """Check X with `check_ragged` and against the features that the estimator was fitted on.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Receives `n_features_in_`, and `feature_names_in_` where X is a frame of single tokens.
+    X : RaggedArray, list, tuple or array
+        As in `check_ragged`.
+    reset : bool
+        True in fit: set the attributes. False afterwards: compare with them.
+
+    Returns
+    -------
+    RaggedArray
+
+    Raises
+    ------
+    ValueError
+        As `check_ragged`, or if X has another number of features than the estimator was fitted on.
+    """
+    checked = check_ragged(X)
+    if not reset:
+        _hint_at_transposition(estimator, checked)
+    set_features(estimator, X, checked, reset=reset)
+    return checked
+
+
+def set_features(estimator, X, checked, *, reset=True):
+    """Record, or with reset=False compare, the features of X, already checked as `checked`."""
+    is_token_frame = hasattr(X, "columns") and len(checked) == len(X) == checked.n_tokens
+    if is_token_frame and len(X.columns) != checked.n_features:
+        is_token_frame = False  # one column of sequences
+    source = X if is_token_frame else to_numpy(checked.values)
+    validate_data(estimator, X=source, reset=reset, skip_check_array=True)
+
+
+def _pack(X):
+    """Split any accepted X into (values, offsets), without a copy where it can be."""
+    if isinstance(X, RaggedArray):
+        return X.values, X.offsets
+    if issparse(X):
+        check_array(X)  # raises scikit-learn's own message on sparse data
+    if isinstance(X, list | tuple):
+        return _pack_list(X)
+    if isinstance(X, str | bytes | dict | set | frozenset) or np.isscalar(X) or X is None:
+        raise TypeError(_expected(X))
+    if is_array_api(X):
+        X = to_numpy(X)
+    elif hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
+        X = np.asarray(X)
+    else:
+        raise TypeError(f"{_expected(X)} Turn a generator or an iterator into a list: list(X).")
+    return _pack_array(X)
+
+
+def _expected(X):
+    return (
+        f"Expected sequences (a list of (L, D) arrays, a RaggedArray, or an (n, L, D) or (n, D) "
+        f"array), got {type(X).__name__}."
+    )
+
+
+def _pack_list(X):
+    """Read a list by its first element: sequences (2-D), or rows of single tokens (1-D)."""
+    if not len(X):
+        raise ValueError("Found array with 0 sample(s): X is an empty list; pass at least one (L, D) array.")
+    if _ndim(X[0]) >= 2 or any(_ndim(x) >= 2 for x in X):
+        return _conversion.from_list(X)
+    try:
+        rows = np.asarray(X)
+    except ValueError as error:
+        lengths = [np.shape(x) for x in X]
+        odd = next(i for i, shape in enumerate(lengths) if shape != lengths[0])
+        raise ValueError(
+            f"X is a list of 1-D rows, read as sequences of one token each, but X[0] has shape "
+            f"{lengths[0]} and X[{odd}] has shape {lengths[odd]}. Pass (L, D) arrays; tokens of one "
+            "feature need a second axis, x.reshape(-1, 1)."
+        ) from error
+    return _pack_array(rows)
+
+
+def _pack_array(X):
+    """Read an array by its number of axes."""
+    if X.dtype.kind == "O" and X.size and (X.ndim == 1 or (X.ndim == 2 and X.shape[1] == 1)):
+        column = X.reshape(-1)
+        if _ndim(column[0]) >= 1 or any(_ndim(x) >= 1 for x in column):
+            return _conversion.from_list(column)
+    if X.ndim == 3:
+        return _conversion.from_flat(
+            X.reshape(-1, X.shape[2]) if X.size else X.reshape(X.shape[0] * X.shape[1], X.shape[2]),
+            lengths=np.full(X.shape[0], X.shape[1]),
+        )
+    if X.ndim == 2:
+        return X, np.arange(X.shape[0] + 1)
+    if X.ndim == 1:
+        raise ValueError(
+            f"Expected sequences of tokens, got a 1-D array of shape {X.shape} instead. Reshape your "
+            "data: X.reshape(-1, 1) for sequences of one token with one feature, [X.reshape(-1, 1)] "
+            "for one sequence of tokens with one feature; or pass a list of (L, D) arrays."
+        )
+    raise ValueError(
+        f"Expected an (n, L, D) or (n, D) array or a list of (L, D) arrays, got {X.ndim} axes: shape "
+        f"{X.shape}."
+    )
+
+
+def _ndim(x):
+    """Number of axes of an array, or the depth of nested lists, judged by first elements."""
+    if hasattr(x, "ndim"):
+        return x.ndim
+    if isinstance(x, list | tuple):
+        return 1 + (_ndim(x[0]) if len(x) else 0)
+    return np.ndim(x) if hasattr(x, "__array__") else 0
+
+
+def _check_buffer(values, dtype):
+    """Give the packed buffer a kept dtype and a layout that the kernels take."""
+    values = to_numpy(values)
+    if not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
+    if values.dtype.kind not in "O":
+        values = _conversion.require_numeric(values, "X")
+    values = check_array(values, dtype=list(dtype), order="C", ensure_all_finite=False)
+    return np.require(values, requirements=["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _refuse_empty_sequences(offsets, n_features):
+    empty = np.flatnonzero(np.diff(offsets) == 0)
+    if empty.size:
+        named = ", ".join(f"X[{i}]" for i in empty[:5]) + (", ..." if empty.size > 5 else "")
+        verb = "is an empty sequence" if empty.size == 1 else "are empty sequences"
+        raise ValueError(
+            f"{named} {verb} of shape (0, {n_features}); every sequence needs at least one token: drop "
+            "such sequences, with their y and sample_weight."
+        )
+
+
+def _refuse_nonfinite(values, offsets, *, padded):
+    """Raise for the first token that holds NaN or infinity, naming its sequence."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    rows_per_block = max(1, 2**20 // values.shape[1])
+    for start in range(0, values.shape[0], rows_per_block):
+        bad = ~np.isfinite(values[start : start + rows_per_block])
+        if bad.any():
+            row, feature = np.argwhere(bad)[0]
+            token = start + row
+            i = np.searchsorted(offsets, token, side="right") - 1
+            shape = (int(offsets[i + 1] - offsets[i]), values.shape[1])
+            what = "NaN" if np.isnan(values[token, feature]) else "infinity"
+            hint = (
+                "RaggedArray.from_padded(X) drops a tail of NaN rows"
+                if padded
+                else "impute or drop such tokens"
+            )
+            raise ValueError(
+                f"Input X contains {what}: X[{i}] (shape {shape}) at token {token - offsets[i]}, "
+                f"feature {feature}; {hint}."
+            )
+
+
+def _hint_at_transposition(estimator, checked):
+    """Refuse sequences whose token and feature axes look exchanged, and say so."""
+    expected = getattr(estimator, "n_features_in_", None)
+    if expected is None or checked.n_features == expected:
+        return
+    if len(checked) and np.all(checked.lengths == expected) and expected > 1:
+        raise ValueError(
+            f"X has {checked.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{expected} features as input. Every sequence has {expected} rows: they look transposed, "
+            "pass (L, D) arrays or RaggedArray.from_list(X, channel_first=True)."
+        )
