@@ -1,6 +1,7 @@
 """Sequences of unequal length as one packed buffer."""
 
 from ._container import RaggedArray
-from ._validation import check_ragged, validate_ragged
+from ._segments import Segments
+from ._validation import check_ragged, set_features, validate_ragged
 
-__all__ = ["RaggedArray", "check_ragged", "validate_ragged"]
+__all__ = ["RaggedArray", "Segments", "check_ragged", "set_features", "validate_ragged"]

@@ -1,0 +1,258 @@
+"""The objective that every solver sees."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._backend import array_namespace, device, is_numpy_array, to_numpy
+from ..ragged import Segments
+from . import _cpu, _generic
+
+
+class AttentionParameters(NamedTuple):
+    """The parameters of f(X) = b + sigma(X k / sqrt(D))^T X v / sqrt(D), by name.
+
+    Attributes
+    ----------
+    key, value : ndarray of float64 of shape (D,)
+        k and v.
+    intercept : float
+        b.
+    offset : float
+        The constant c that erf adds to the scores; 0 for other activations.
+    """
+
+    key: np.ndarray
+    value: np.ndarray
+    intercept: float
+    offset: float
+
+
+class AttentionObjective:
+    """Penalised squared error of single-head attention, as a function of one flat vector.
+
+    The function is
+
+        J(k, v, b, c) = sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
+
+    with chi_i = X_i k / sqrt(D) and z_i = X_i v / sqrt(D). Solvers work in the flat vector theta, with
+
+        k = sqrt(D) theta_k / s_x,   v = sqrt(D) s_y theta_v / s_x,   b = s_y theta_b,   c = theta_c,
+
+    and on J / (2 W s_y^2), where W is the total weight, s_x the root mean square of the tokens'
+    features, and s_y the standard deviation of y (its root mean square without an intercept). So the
+    problem that is solved has unit targets, unit tokens and a mean loss, and its gradient norm says
+    how well a fit has converged whatever the units of X and y.
+
+    Parameters
+    ----------
+    X : RaggedArray
+        Validated, with a float buffer.
+    y : array of shape (n,)
+    activation : Activation
+    alpha_key, alpha_value : float
+        The ridge penalties of k and v.
+    sample_weight : array of shape (n,), optional
+        Ones by default.
+    fit_intercept : bool, default=True
+        Otherwise b stays 0.
+    fit_offset : bool, default=False
+        Whether c is a parameter; otherwise it is the activation's.
+    backend : {"auto", "cpu", "generic"}, default="auto"
+        "cpu" is the fused kernel, "generic" plain array-API operations; "auto" takes the kernel where
+        there is one for the buffer and the activation.
+
+    Attributes
+    ----------
+    n_parameters : int
+        2 D, and one each for an intercept and an offset that are fitted.
+    target_scale, token_scale : float
+        s_y and s_x.
+    """
+
+    def __init__(
+        self, X, y, activation, *, alpha_key, alpha_value, sample_weight=None, fit_intercept=True,
+        fit_offset=False, backend="auto",
+    ):  # fmt: skip
+        self.X = X
+        self.activation = activation
+        self.alpha_key, self.alpha_value = float(alpha_key), float(alpha_value)
+        self.fit_intercept, self.fit_offset = fit_intercept, fit_offset
+        self.y = np.asarray(to_numpy(y), dtype=np.float64)
+        if sample_weight is None:
+            sample_weight = np.ones(len(X))
+        self.sample_weight = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+        if backend == "auto":
+            backend = "cpu" if _has_cpu_kernel(X, activation) else "generic"
+        self.backend = backend
+        self._kernel = _cpu.FusedKernel(X, self.y, self.sample_weight) if backend == "cpu" else None
+        self._segments = Segments(X.offsets, X.values) if backend != "cpu" else None
+        self.n_parameters = 2 * X.n_features + fit_intercept + fit_offset
+        self._set_scales()
+
+    def _set_scales(self):
+        total_weight = self.sample_weight.sum()
+        mean = self.target_mean = self.sample_weight @ self.y / total_weight if self.fit_intercept else 0.0
+        variance = self.sample_weight @ (self.y - mean) ** 2 / total_weight
+        self.target_scale = math.sqrt(variance) if variance > 0 else 1.0
+        self.token_scale = _root_mean_square(self.X, self.sample_weight)
+        self._objective_scale = 2.0 * total_weight * self.target_scale**2
+        D = self.X.n_features
+        unit = math.sqrt(D) / self.token_scale
+        self._parameter_scale = np.concatenate(
+            [
+                np.full(D, unit),
+                np.full(D, unit * self.target_scale),
+                [self.target_scale] * self.fit_intercept,
+                [1.0] * self.fit_offset,
+            ]
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        if self._kernel is not None:
+            self._kernel.close()
+
+    def pack(self, parameters):
+        """Turn AttentionParameters into the flat vector theta of shape (n_parameters,)."""
+        flat = np.concatenate(
+            [
+                parameters.key,
+                parameters.value,
+                [parameters.intercept] * self.fit_intercept,
+                [parameters.offset] * self.fit_offset,
+            ]
+        )
+        return flat / self._parameter_scale
+
+    def unpack(self, theta):
+        """Turn the flat vector theta into AttentionParameters."""
+        D = self.X.n_features
+        flat = theta * self._parameter_scale
+        intercept = float(flat[2 * D]) if self.fit_intercept else 0.0
+        offset = float(flat[-1]) if self.fit_offset else float(getattr(self.activation, "offset", 0.0))
+        return AttentionParameters(flat[:D], flat[D : 2 * D], intercept, offset)
+
+    def value_and_gradient(self, theta):
+        """Evaluate J / (2 W s_y^2) and its gradient with respect to theta.
+
+        Parameters
+        ----------
+        theta : ndarray of float64 of shape (n_parameters,)
+
+        Returns
+        -------
+        float
+        ndarray of float64 of shape (n_parameters,)
+        """
+        objective, gradient = self.evaluate(self.unpack(theta))
+        flat = self._flatten(gradient) * self._parameter_scale
+        return objective / self._objective_scale, flat / self._objective_scale
+
+    def evaluate(self, parameters):
+        """Evaluate J itself and its gradient in the units of the parameters.
+
+        Parameters
+        ----------
+        parameters : AttentionParameters
+
+        Returns
+        -------
+        objective : float
+        gradient : AttentionParameters
+            The derivatives with respect to k, v, b and c, whether or not b and c are fitted.
+        """
+        activation = self.activation
+        if activation.has_offset:
+            activation = activation.with_offset(parameters.offset)
+        if self.backend == "cpu":
+            terms = self._kernel.squared_error(activation, *parameters[:3])
+        else:
+            terms = self._evaluate_generic(activation, parameters)
+        error, key_gradient, value_gradient, intercept_gradient, offset_gradient = terms
+        key, value = parameters.key, parameters.value
+        # sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
+        objective = error + self.alpha_key * (key @ key) + self.alpha_value * (value @ value)
+        gradient = AttentionParameters(
+            key_gradient + 2.0 * self.alpha_key * key,
+            value_gradient + 2.0 * self.alpha_value * value,
+            intercept_gradient,
+            offset_gradient,
+        )
+        return float(objective), gradient
+
+    def stop_criterion(self, theta):
+        """Compute the Euclidean norm of the gradient of J / (2 W s_y^2) at theta."""
+        return float(np.linalg.norm(self.value_and_gradient(theta)[1]))
+
+    def original_units(self, value):
+        """Turn a value of J / (2 W s_y^2) into one of J."""
+        return value * self._objective_scale
+
+    def _flatten(self, gradient):
+        return np.concatenate(
+            [
+                gradient.key,
+                gradient.value,
+                [gradient.intercept] * self.fit_intercept,
+                [gradient.offset] * self.fit_offset,
+            ]
+        )
+
+    def _evaluate_generic(self, activation, parameters):
+        values = self.X.values
+        key, value, y, sample_weight = (
+            _like(x, values) for x in (parameters.key, parameters.value, self.y, self.sample_weight)
+        )
+        error, key_gradient, value_gradient, *rest = _generic.squared_error(
+            values, self._segments, y, sample_weight, activation, key, value, parameters.intercept
+        )
+        to_float64 = [to_numpy(g).astype(np.float64) for g in (key_gradient, value_gradient)]
+        return (error, *to_float64, *rest)
+
+
+def project(X, key, value):
+    """Compute the scores X k / sqrt(D) and token values X v / sqrt(D) of all tokens.
+
+    Parameters
+    ----------
+    X : RaggedArray
+    key, value : array of shape (D,)
+
+    Returns
+    -------
+    scores, token_values : arrays of shape (n_tokens,)
+        float64 on the CPU, otherwise in the namespace and dtype of X.
+    """
+    if not is_numpy_array(X.values):
+        return _generic.project(X.values, _like(key, X.values), _like(value, X.values))
+    key, value = (np.asarray(x, dtype=np.float64) for x in (key, value))
+    with _cpu.FusedKernel(X, None, None) as kernel:
+        return kernel.project(key, value)
+
+
+def _has_cpu_kernel(X, activation):
+    return is_numpy_array(X.values) and activation.name in _cpu.KERNEL_CODES
+
+
+def _like(x, values):
+    """Move a host vector to the namespace, device and dtype of the tokens."""
+    return array_namespace(values).asarray(x, dtype=values.dtype, device=device(values))
+
+
+def _root_mean_square(X, sample_weight):
+    """Root of the mean square of the features, over the tokens of every sequence, then over sequences.
+
+    A sequence counts by its weight whatever its length; 1 where all tokens are zero.
+    """
+    xp = array_namespace(X.values)
+    token_weight = np.repeat(sample_weight / X.lengths, X.lengths) / sample_weight.sum()
+    if is_numpy_array(X.values):
+        squares = np.einsum("ij,ij->i", X.values, X.values)
+    else:
+        squares = to_numpy(xp.sum(X.values * X.values, axis=1))
+    mean_square = float(token_weight @ squares) / X.n_features
+    return math.sqrt(mean_square) if mean_square > 0 else 1.0

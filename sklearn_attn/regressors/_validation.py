@@ -1,0 +1,142 @@
+"""Checks of the target, the weights and the parameters, with messages that say what to pass."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_array, check_scalar, column_or_1d
+
+from ..objective import AttentionParameters
+
+
+def check_target(y, n_sequences, name):
+    """Validate y as n_sequences finite numbers.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or (n, 1)
+    n_sequences : int
+    name : str
+        The estimator's name, for messages.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If y is missing, has several columns, another length than X, or an entry that is not a finite
+        real number.
+    """
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    y = check_array(y, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="y")
+    if y.ndim > 1 and y.shape[1:] != (1,):
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {y.shape} instead. For several targets wrap "
+            f"the regressor: sklearn.multioutput.MultiOutputRegressor({name}())."
+        )
+    y = column_or_1d(y, warn=True)
+    if y.shape[0] != n_sequences:
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"X has {n_sequences} sequences, y has {y.shape[0]} values. y takes one value per sequence; "
+            "a 2-D X is read as n sequences of one token, for a single sequence of tokens pass [X]."
+        )
+    return y
+
+
+def check_sample_weight(sample_weight, n_sequences):
+    """Validate one non-negative weight per sequence.
+
+    Parameters
+    ----------
+    sample_weight : None, float or array-like of shape (n,)
+    n_sequences : int
+
+    Returns
+    -------
+    ndarray of float64 of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, a weight is negative or not finite, or all are zero.
+    """
+    if sample_weight is None:
+        return np.ones(n_sequences)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_sequences, sample_weight)
+    sample_weight = check_array(
+        sample_weight, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="sample_weight"
+    )
+    if sample_weight.shape != (n_sequences,):
+        raise ValueError(
+            f"sample_weight must hold one weight per sequence, shape {(n_sequences,)}, got "
+            f"{sample_weight.shape}."
+        )
+    negative = np.flatnonzero(sample_weight < 0)
+    if negative.size:
+        raise ValueError(f"sample_weight[{negative[0]}] is negative; weights must be at least 0.")
+    if not sample_weight.any():
+        raise ValueError("All of sample_weight is zero; at least one sequence needs a positive weight.")
+    return sample_weight
+
+
+def check_parameters(estimator):
+    """Validate the constructor's arguments, as fit finds them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the parameter, what it must be, and what it is.
+    """
+    non_negative = {"target_type": Real, "min_val": 0}
+    finite(check_scalar(estimator.alpha, "alpha", **non_negative), "alpha")
+    if estimator.alpha_key is not None:
+        finite(check_scalar(estimator.alpha_key, "alpha_key", **non_negative), "alpha_key")
+    check_scalar(estimator.tol, "tol", **non_negative)
+    check_scalar(estimator.max_iter, "max_iter", Integral, min_val=1)
+    check_scalar(estimator.n_init, "n_init", Integral, min_val=1)
+    check_scalar(estimator.verbose, "verbose", Integral, min_val=0)
+    for name in ("fit_intercept", "warm_start"):
+        check_scalar(getattr(estimator, name), name, (bool, np.bool_))
+    if estimator.solver != "lbfgs":
+        raise ValueError(f"solver must be 'lbfgs', got {estimator.solver!r}.")
+
+
+def finite(value, name):
+    """Refuse NaN and infinity, which comparisons let through."""
+    if not np.isfinite(value):
+        raise ValueError(f"{name} must be finite, got {value}.")
+    return value
+
+
+def check_init(init, n_features, offset, dtype=np.float64):
+    """Validate `init`: a name is kept, a (key, value) pair becomes AttentionParameters.
+
+    The intercept of a pair is NaN: it starts at the weighted mean of y, which is not known here.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or the vectors do not have shape (D,).
+    """
+    if isinstance(init, str):
+        if init not in ("auto", "random"):
+            raise ValueError(f"init must be 'auto', 'random' or a (key, value) pair, got {init!r}.")
+        return init
+    try:
+        key, value = init
+    except (TypeError, ValueError):
+        raise ValueError(f"init must be 'auto', 'random' or a (key, value) pair, got {init!r}.") from None
+    vectors = []
+    for name, vector in (("key", key), ("value", value)):
+        vector = check_array(vector, ensure_2d=False, allow_nd=True, dtype=dtype, input_name=f"init's {name}")
+        if vector.shape != (n_features,):
+            raise ValueError(
+                f"init's {name} must have shape (D,) = {(n_features,)}, the number of features of a token; "
+                f"got {vector.shape}."
+            )
+        vectors.append(vector)
+    return AttentionParameters(*vectors, np.nan, offset)

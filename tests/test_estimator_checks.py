@@ -1,0 +1,30 @@
+"""scikit-learn's own checks, the spine of the suite."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_attn import (
+    ErfAttentionRegressor,
+    LinearAttentionRegressor,
+    SoftmaxAttentionRegressor,
+    SoftplusAttentionRegressor,
+)
+
+REGRESSORS = [
+    SoftmaxAttentionRegressor(),
+    LinearAttentionRegressor(),
+    ErfAttentionRegressor(),
+    ErfAttentionRegressor(offset="learn"),
+    SoftplusAttentionRegressor(),
+]
+
+# Every check that is expected to fail, by class name, with its reason.
+EXPECTED_FAILED_CHECKS = {}
+
+
+@parametrize_with_checks(
+    REGRESSORS,
+    expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS.get(type(estimator).__name__, {}),
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
