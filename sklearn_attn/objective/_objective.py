@@ -230,7 +230,7 @@ def project(X, key, value):
     if not is_numpy_array(X.values):
         return _generic.project(X.values, _like(key, X.values), _like(value, X.values))
     key, value = (np.asarray(x, dtype=np.float64) for x in (key, value))
-    with _cpu.FusedKernel(X, None, None) as kernel:
+    with _cpu.FusedKernel(X) as kernel:
         return kernel.project(key, value)
 
 
