@@ -2,6 +2,6 @@
 
 from ._container import RaggedArray
 from ._segments import Segments
-from ._validation import check_ragged, set_features, validate_ragged
+from ._validation import check_ragged, is_table, set_features, validate_ragged
 
-__all__ = ["RaggedArray", "Segments", "check_ragged", "set_features", "validate_ragged"]
+__all__ = ["RaggedArray", "Segments", "check_ragged", "is_table", "set_features", "validate_ragged"]

@@ -92,11 +92,20 @@ def validate_ragged(estimator, X, *, reset):
 
 def set_features(estimator, X, checked, *, reset=True):
     """Record, or with reset=False compare, the features of X, already checked as `checked`."""
-    is_token_frame = hasattr(X, "columns") and len(checked) == len(X) == checked.n_tokens
-    if is_token_frame and len(X.columns) != checked.n_features:
-        is_token_frame = False  # one column of sequences
-    source = X if is_token_frame else to_numpy(checked.values)
+    source = X if hasattr(X, "columns") and is_table(X, checked) else to_numpy(checked.values)
     validate_data(estimator, X=source, reset=reset, skip_check_array=True)
+
+
+def is_table(X, checked):
+    """Tell whether X, already checked as `checked`, is an (n, D) table: a row per one-token sequence."""
+    if isinstance(X, RaggedArray) or len(checked) != checked.n_tokens:
+        return False
+    if isinstance(X, list | tuple):
+        return _ndim(X[0]) == 1
+    X = to_numpy(X)
+    if X.ndim != 2 or X.shape[1] != checked.n_features:
+        return False
+    return checked.n_features > 1 or _ndim(X[0, 0]) == 0  # not a column of sequences
 
 
 def _pack(X):
