@@ -334,7 +334,10 @@ class FusedKernel:
         gradient = sum(part.gradient for part in parts)
         scalars = sum(part.scalars for part in parts)
         self._merge_cut_sequences(parts, activation.normalised, intercept, gradient, scalars)
-        return float(scalars[0]), gradient[0] * scale, gradient[1] * scale, scalars[1], scalars[2]
+        error, intercept_gradient, offset_gradient = scalars.tolist()
+        if not activation.has_offset:
+            offset_gradient = 0.0
+        return error, gradient[0] * scale, gradient[1] * scale, intercept_gradient, offset_gradient
 
     def project(self, key, value):
         """Compute scores and token values in one read of X; see `_generic.project`."""

@@ -50,6 +50,7 @@ def squared_error(values, segments, y, sample_weight, activation, key, value, in
     error : float
     key_gradient, value_gradient : arrays of shape (D,)
     intercept_gradient, offset_gradient : float
+        The latter is 0 for an activation without an offset.
     """
     xp = array_namespace(values)
     scale = 1.0 / math.sqrt(values.shape[1])
@@ -64,5 +65,5 @@ def squared_error(values, segments, y, sample_weight, activation, key, value, in
         (score_gradient @ values) * scale,
         ((spread * weights) @ values) * scale,
         float(xp.sum(prediction_gradient)),
-        float(xp.sum(score_gradient)),
+        float(xp.sum(score_gradient)) if activation.has_offset else 0.0,
     )

@@ -163,7 +163,8 @@ class AttentionObjective:
         -------
         objective : float
         gradient : AttentionParameters
-            The derivatives with respect to k, v, b and c, whether or not b and c are fitted.
+            The derivatives with respect to k, v, b and c, whether or not b and c are fitted; 0 for c
+            where the activation has no offset.
         """
         activation = self.activation
         if activation.has_offset:

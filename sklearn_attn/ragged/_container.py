@@ -28,7 +28,7 @@ class RaggedArray:
     values : array of shape (n_tokens, D)
         The tokens, shared with the argument; read-only where it is a NumPy array.
     offsets : ndarray of int64 of shape (n + 1,)
-        Always on the host.
+        Always on the host; a copy.
     lengths : ndarray of int64 of shape (n,)
         Number of tokens of every sequence.
     n_tokens, n_features : int
@@ -74,6 +74,7 @@ class RaggedArray:
                 f"values must be an array of shape (n_tokens, D), got {type(values).__name__}; "
                 "use RaggedArray.from_list for a list of (L, D) arrays."
             )
+        _conversion.refuse_masked(values, "values")
         if values.ndim != 2:
             raise ValueError(
                 f"values must have shape (n_tokens, D), got {tuple(values.shape)}; use "
@@ -218,7 +219,8 @@ class RaggedArray:
     @property
     def nbytes(self):
         """Bytes of the packed buffer."""
-        return self.n_tokens * self.n_features * self.values.dtype.itemsize
+        itemsize = to_numpy(self.values[:0, ...]).itemsize  # the dtypes of some namespaces do not tell
+        return self.n_tokens * self.n_features * itemsize
 
     @property
     def shape(self):
@@ -243,7 +245,7 @@ class RaggedArray:
 
     def __iter__(self):
         for start, stop in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
-            yield self.values[start:stop]
+            yield self.values[start:stop, :]
 
     def __repr__(self):
         return (
@@ -262,19 +264,24 @@ class RaggedArray:
         """
         if isinstance(key, tuple):
             key = self._strip_trailing_axes(key)
+        if key is Ellipsis:
+            return self
         if isinstance(key, Integral) and not isinstance(key, bool | np.bool_):
             i = self._check_index(int(key))
-            return self.values[int(self.offsets[i]) : int(self.offsets[i + 1])]
+            return self.values[int(self.offsets[i]) : int(self.offsets[i + 1]), :]
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             if step == 1:
                 return self._slice(start, max(start, stop))
             return self.take(np.arange(start, stop, step))
-        key = to_numpy(key) if is_array_api(key) else np.asarray(key)
+        key = to_numpy(key)
         if key.ndim == 0 and key.dtype.kind in "iu":
             return self[int(key)]
         if key.ndim != 1:
-            raise IndexError(f"Index sequences with a 1-D array; got shape {key.shape}.")
+            what = repr(key.tolist()) if key.ndim == 0 else f"an array of shape {key.shape}"
+            raise IndexError(
+                f"Select sequences by an integer, a slice, or a 1-D array of integers or booleans; got {what}."
+            )
         if key.dtype.kind == "b":
             if key.shape != self.shape:
                 raise IndexError(
@@ -288,7 +295,7 @@ class RaggedArray:
 
         Parameters
         ----------
-        indices : array-like of int of shape (m,)
+        indices : array-like of int of shape (m,), or int
             Positions; negative ones count from the end.
         axis : {0, None}, default=0
             The only axis there is.
@@ -298,7 +305,7 @@ class RaggedArray:
         Returns
         -------
         RaggedArray
-            m sequences in a new buffer.
+            m sequences in a new buffer; the (L_i, D) view of one sequence where `indices` is an int.
 
         Raises
         ------
@@ -309,7 +316,9 @@ class RaggedArray:
         """
         if axis not in (0, -1, None) or out is not None or mode != "raise":
             raise ValueError("RaggedArray.take supports axis=0, out=None and mode='raise' only.")
-        indices = to_numpy(indices) if is_array_api(indices) else np.asarray(indices)
+        indices = to_numpy(indices)
+        if indices.ndim == 0:
+            return self[indices]
         if indices.size == 0:
             indices = indices.astype(np.int64)
         if indices.dtype.kind not in "iu" or indices.ndim != 1:
@@ -317,21 +326,19 @@ class RaggedArray:
                 "Sequences are selected by a 1-D array of integers; got "
                 f"dtype {indices.dtype} and shape {indices.shape}."
             )
-        indices = indices.astype(np.int64)
         n = len(self)
         outside = (indices < -n) | (indices >= n)
         if outside.any():
             raise IndexError(f"Index {indices[outside][0]} is out of range for {n} sequences.")
+        indices = indices.astype(np.int64)
         indices = np.where(indices < 0, indices + n, indices)
         tokens, offsets = _conversion.token_indices(self.offsets, indices)
-        xp = array_namespace(self.values)
-        tokens = xp.asarray(tokens, device=device(self.values))
-        return RaggedArray(xp.take(self.values, tokens, axis=0), offsets)
+        return RaggedArray(_conversion.take_rows(self.values, tokens), offsets)
 
     def _slice(self, start, stop):
         """Share the buffer of sequences start to stop."""
         offsets = self.offsets[start : stop + 1]
-        values = self.values[int(offsets[0]) : int(offsets[-1])]
+        values = self.values[int(offsets[0]) : int(offsets[-1]), :]
         return RaggedArray(values, offsets - offsets[0])
 
     def _check_index(self, i):
@@ -341,7 +348,10 @@ class RaggedArray:
 
     @staticmethod
     def _strip_trailing_axes(key):
-        if len(key) == 2 and (key[1] is Ellipsis or key[1] == slice(None)):
+        rest = key[1:]
+        if len(key) == 1 or (
+            len(key) == 2 and all(k is Ellipsis or (isinstance(k, slice) and k == slice(None)) for k in rest)
+        ):
             return key[0]
         raise IndexError(
             "A RaggedArray has one axis, its sequences; index the tokens of one with X[i][...], or "

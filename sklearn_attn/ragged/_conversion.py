@@ -1,20 +1,23 @@
 """From every form in which users hold sequences to (values, offsets), and back."""
 
+from numbers import Integral
+
 import numpy as np
 
-from .._backend import is_array_api, is_numpy_array, to_numpy
+from .._backend import array_namespace, device, is_array_api, is_numpy_array, to_numpy
 
 
 def check_offsets(offsets, n_tokens):
     """Refuse offsets that do not cut n_tokens rows into sequences; return them as int64."""
-    offsets = to_numpy(offsets) if is_array_api(offsets) else np.asarray(offsets)
-    if offsets.dtype.kind not in "iu":
-        raise TypeError(f"offsets must be integers, got dtype {offsets.dtype}.")
+    offsets = to_numpy(offsets)
     if offsets.ndim != 1 or offsets.shape[0] < 1:
         raise ValueError(f"offsets must have shape (n + 1,), got {offsets.shape}.")
-    if offsets.dtype.kind == "u" and offsets.size and int(offsets.max()) > np.iinfo(np.int64).max:
+    if offsets.dtype.kind not in "iu":
+        raise TypeError(f"offsets must be integers, got dtype {offsets.dtype}.")
+    if offsets.dtype.kind == "u" and int(offsets.max()) > np.iinfo(np.int64).max:
         raise ValueError("offsets must fit into int64.")
-    offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+    # Copied: kernels trust the offsets, so nobody may change them after this check.
+    offsets = np.array(offsets, dtype=np.int64)
     if offsets[0] != 0:
         raise ValueError(f"offsets must start at 0, got {offsets[0]}.")
     decreasing = np.flatnonzero(offsets[1:] < offsets[:-1])
@@ -42,6 +45,12 @@ def token_indices(offsets, sequences):
     return np.arange(new_offsets[-1]) + np.repeat(shift, lengths), new_offsets
 
 
+def take_rows(values, rows):
+    """Gather rows of `values`, in its namespace and on its device; `rows` are on the host."""
+    xp = array_namespace(values)
+    return xp.take(values, xp.asarray(rows, device=device(values)), axis=0)
+
+
 def object_array(sequences):
     """1-D object array of sequences; np.array would make a 3-D one where lengths agree."""
     out = np.empty(len(sequences), dtype=object)
@@ -52,23 +61,35 @@ def object_array(sequences):
 
 def as_array(values, name, ndim, layout):
     """Keep an array of any namespace, convert anything else to NumPy, and check its ndim."""
+    refuse_masked(values, name)
     if not is_array_api(values):
-        values = np.asarray(values)
+        try:
+            values = np.asarray(values)
+        except ValueError as error:
+            raise ValueError(
+                f"{name} must have shape {layout}, but its rows differ in length ({error})."
+            ) from error
     if values.ndim != ndim:
         raise ValueError(f"{name} must have shape {layout}, got {tuple(values.shape)}.")
     return values
 
 
+def refuse_masked(values, name):
+    """Refuse a masked array, whose mask NumPy would drop without a word."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array; pass RaggedArray.from_padded({name}.data, mask=...) with True for "
+            f"every real token where the mask marks padding, or {name}.filled(value)."
+        )
+
+
 def from_list(sequences, *, channel_first=False):
     """Concatenate (L_i, D) or, with channel_first, (D, L_i) array-likes."""
-    if isinstance(sequences, str | bytes) or not hasattr(sequences, "__len__"):
-        raise TypeError(
-            f"Expected a list of (L, D) arrays, got {type(sequences).__name__}; "
-            "turn a generator into a list with list(...)."
-        )
-    arrays = [_as_sequence(sequences[i], i) for i in range(len(sequences))]
+    sequences = _as_list(sequences)
+    arrays = [_as_sequence(sequence, i) for i, sequence in enumerate(sequences)]
     if not arrays:
         raise ValueError("Found no sequences: pass at least one (L, D) array.")
+    _check_same_columns(sequences)
     if channel_first:
         arrays = [array.T for array in arrays]
     _check_same_features(arrays)
@@ -77,26 +98,69 @@ def from_list(sequences, *, channel_first=False):
     return values, offsets_from_lengths(lengths)
 
 
+def _as_list(sequences):
+    """Iterate over a list, an object column or a 3-D array by position, never by label."""
+    if isinstance(sequences, list | tuple):
+        return sequences
+    if is_array_api(sequences):
+        sequences = to_numpy(sequences)
+    elif hasattr(sequences, "__array__"):  # a RaggedArray, a Series or a frame
+        sequences = np.asarray(sequences)
+    else:
+        raise TypeError(
+            f"Expected a list of (L, D) arrays, got {type(sequences).__name__}; turn a generator into a "
+            "list with list(...)."
+        )
+    if sequences.dtype.kind == "O" and sequences.ndim == 2 and sequences.shape[1] == 1:
+        return sequences[:, 0]
+    if sequences.ndim != 3 and not (sequences.dtype.kind == "O" and sequences.ndim == 1):
+        raise ValueError(
+            f"Expected a list of (L, D) arrays, got one array of shape {sequences.shape}; for a single "
+            "sequence pass [X]."
+        )
+    return sequences
+
+
 def _as_sequence(sequence, i):
     """Convert one element of a list to a 2-D numeric array, or say what is wrong with it."""
-    if not is_numpy_array(sequence):
-        if hasattr(sequence, "toarray"):
-            raise TypeError(f"X[{i}] is sparse; pass dense sequences, X[{i}].toarray().")
-        try:
-            sequence = to_numpy(sequence) if is_array_api(sequence) else np.asarray(sequence)
-        except ValueError as error:
-            raise ValueError(
-                f"X[{i}] is not an (L, D) array: its rows differ in length or type ({error})."
-            ) from error
-    if sequence.ndim != 2:
-        hint = (
-            f"; tokens of one feature need a second axis, X[{i}].reshape(-1, 1)" if sequence.ndim == 1 else ""
-        )
+    given = sequence
+    if hasattr(sequence, "toarray"):
+        raise TypeError(f"X[{i}] is sparse; pass dense sequences, X[{i}].toarray().")
+    refuse_masked(sequence, f"X[{i}]")
+    if is_numpy_array(sequence) and sequence.dtype.kind == "O" and sequence.ndim == 1:
+        sequence = sequence.tolist()  # an array of token vectors: what Parquet readers give
+    try:
+        sequence = to_numpy(sequence)
+    except ValueError as error:
         raise ValueError(
-            f"Every sequence must be a 2-D array of shape (L, D), but X[{i}] has shape "
-            f"{sequence.shape}{hint}."
+            f"X[{i}] is not an (L, D) array: its rows differ in length or type ({error})."
+        ) from error
+    if sequence.shape == (0,):
+        raise ValueError(
+            f"X[{i}] is empty; every sequence needs at least one token: drop such sequences, with their y "
+            f"and sample_weight, or keep them in a RaggedArray with shape (0, D)."
         )
+    if sequence.ndim != 2:
+        what = f"has shape {sequence.shape}"
+        if sequence.ndim == 1:
+            what += f"; tokens of one feature need a second axis, X[{i}].reshape(-1, 1)"
+        elif sequence.ndim == 0:
+            what = f"is of type {type(given).__name__}"
+        raise ValueError(f"Every sequence must be a 2-D array of shape (L, D), but X[{i}] {what}.")
     return require_numeric(sequence, f"X[{i}]")
+
+
+def _check_same_columns(sequences):
+    """Refuse frames whose columns stand in another order than those of the first frame."""
+    frames = [(i, list(x.columns)) for i, x in enumerate(sequences) if hasattr(x, "columns")]
+    for i, columns in frames:
+        first, expected = frames[0]
+        if columns != expected and len(columns) == len(expected):
+            j = next(j for j, name in enumerate(columns) if name != expected[j])
+            raise ValueError(
+                f"Column {j} of X[{i}] is {columns[j]!r}, but that of X[{first}] is {expected[j]!r}; give "
+                "the frames of all sequences the same columns in the same order."
+            )
 
 
 def require_numeric(array, name):
@@ -147,7 +211,7 @@ def from_flat(values, *, lengths=None, offsets=None):
     if (lengths is None) == (offsets is None):
         raise ValueError("Pass either lengths or offsets.")
     if offsets is None:
-        lengths = to_numpy(lengths) if is_array_api(lengths) else np.asarray(lengths)
+        lengths = to_numpy(lengths)
         if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
             raise ValueError(
                 f"lengths must be integers of shape (n,), got dtype {lengths.dtype} and shape "
@@ -164,12 +228,14 @@ def from_flat(values, *, lengths=None, offsets=None):
 def from_padded(X, mask=None):
     """Drop the tokens that a mask, or a tail of all-NaN rows, marks as padding."""
     X = as_array(X, "X", 3, "(n, L, D)")
+    if is_numpy_array(X):
+        X = require_numeric(X, "X")
     n, length, n_features = X.shape
     if mask is None:
-        host = require_numeric(to_numpy(X), "X")
+        host = to_numpy(X)
         mask = _before_nan_tail(host) if host.dtype.kind == "f" else np.ones((n, length), bool)
     else:
-        mask = to_numpy(mask) if is_array_api(mask) else np.asarray(mask)
+        mask = to_numpy(mask)
         if mask.dtype.kind != "b":
             raise TypeError(
                 f"mask must be boolean (True for a real token), got dtype {mask.dtype}; pass "
@@ -178,9 +244,8 @@ def from_padded(X, mask=None):
         if mask.shape != (n, length):
             raise ValueError(f"mask must have shape {(n, length)}, got {mask.shape}.")
     offsets = offsets_from_lengths(mask.sum(axis=1))
-    if mask.all():
-        return X.reshape(n * length, n_features), offsets
-    return to_numpy(X)[mask], offsets
+    values = array_namespace(X).reshape(X, (n * length, n_features))
+    return values if mask.all() else take_rows(values, np.flatnonzero(mask)), offsets
 
 
 def _before_nan_tail(X):
@@ -195,17 +260,21 @@ def _before_nan_tail(X):
 def from_groups(values, groups):
     """Gather rows by label, sequences in order of first appearance."""
     values = as_array(values, "values", 2, "(n_tokens, D)")
-    groups = np.asarray(groups)
+    groups = to_numpy(groups)
     if groups.shape != (values.shape[0],):
         raise ValueError(
             f"groups must hold one label per token, shape {(values.shape[0],)}, got {groups.shape}."
         )
-    missing = np.flatnonzero(groups != groups)
-    if groups.dtype.kind == "O":
-        missing = np.flatnonzero([g is None or g != g for g in groups.tolist()])
+    is_object = groups.dtype.kind == "O"
+    missing = np.flatnonzero([_is_missing(g) for g in groups] if is_object else groups != groups)
     if missing.size:
         raise ValueError(f"groups[{missing[0]}] is missing; every token needs a label.")
-    _, first, member = np.unique(groups, return_index=True, return_inverse=True)
+    try:
+        _, first, member = np.unique(groups, return_index=True, return_inverse=True)
+    except TypeError as error:
+        raise TypeError(
+            f"groups mixes labels of different types ({error}); pass integers only or strings only."
+        ) from error
     rank = np.empty(first.size, dtype=np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(first.size)
     member = rank[member]  # which sequence each token belongs to, by first appearance
@@ -213,7 +282,15 @@ def from_groups(values, groups):
     if np.all(member[1:] >= member[:-1]):
         return values, offsets
     order = np.argsort(member, kind="stable")
-    return to_numpy(values)[order], offsets
+    return take_rows(values, order), offsets
+
+
+def _is_missing(label):
+    """Tell whether a label is None, NaN, NaT or pandas.NA."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA has no truth value
+        return True
 
 
 def to_padded(values, offsets, max_length, fill_value):
@@ -221,9 +298,8 @@ def to_padded(values, offsets, max_length, fill_value):
     lengths = np.diff(offsets)
     if max_length is None:
         max_length = int(lengths.max(initial=0))
-    if isinstance(max_length, bool) or int(max_length) != max_length or max_length < 1:
+    elif isinstance(max_length, bool) or not isinstance(max_length, Integral) or max_length < 1:
         raise ValueError(f"max_length must be a positive integer, got {max_length!r}.")
-    max_length = int(max_length)
     dtype = values.dtype
     if dtype.kind in "biu" and not float(fill_value).is_integer():
         dtype = np.dtype(np.float64)

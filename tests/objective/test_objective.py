@@ -1,0 +1,166 @@
+"""The objective against its definition, its gradient against finite differences, its units."""
+
+import itertools
+import math
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from sklearn_attn import RaggedArray
+from sklearn_attn.activations import ACTIVATIONS
+from sklearn_attn.objective import AttentionObjective, AttentionParameters, project
+
+activations = pytest.mark.parametrize("name", ACTIVATIONS)
+backends = pytest.mark.parametrize("backend", ["cpu", "generic"])
+
+
+@pytest.fixture
+def problem(ragged, rng):
+    n = len(ragged)
+    weight = rng.random(n)
+    weight[4] = 0.0
+    return ragged, rng.standard_normal(n) + 2.0, weight
+
+
+@pytest.fixture
+def parameters(rng):
+    key, value = rng.standard_normal((2, 3))
+    return AttentionParameters(key, value, 0.3, 0.2)
+
+
+def slow_objective(X, y, weight, name, parameters, alpha_key, alpha_value):
+    """The function of the docstring, one sequence and one token at a time."""
+    key, value, intercept, offset = parameters
+    total = alpha_key * float(key @ key) + alpha_value * float(value @ value)
+    for tokens, target, w in zip(X, y, weight, strict=True):
+        scores = [float(x @ key) / math.sqrt(len(key)) for x in tokens]
+        if name == "linear":
+            sigma = [1 + s for s in scores]
+        elif name == "erf":
+            sigma = [1 + math.erf(offset + s) for s in scores]
+        else:
+            function = math.exp if name == "softmax" else lambda s: math.log(1 + math.exp(s))
+            sigma = [function(s) / math.fsum(map(function, scores)) for s in scores]
+        prediction = sum(
+            a * float(x @ value) / math.sqrt(len(key)) for a, x in zip(sigma, tokens, strict=True)
+        )
+        total += w * (target - intercept - prediction) ** 2
+    return total
+
+
+def build(problem, name, **options):
+    X, y, weight = problem
+    options = {"alpha_key": 0.7, "alpha_value": 0.4, "sample_weight": weight} | options
+    return AttentionObjective(X, y, ACTIVATIONS[name](), **options)
+
+
+@activations
+@backends
+def test_value_is_the_definition(problem, parameters, name, backend):
+    with build(problem, name, backend=backend) as objective:
+        value, _ = objective.evaluate(parameters)
+    assert value == pytest.approx(slow_objective(*problem, name, parameters, 0.7, 0.4), rel=1e-12)
+
+
+@activations
+@backends
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_offset", [True, False])
+def test_gradient_is_the_derivative(problem, rng, name, backend, fit_intercept, fit_offset):
+    if fit_offset and name != "erf":
+        pytest.skip("only erf has an offset")
+    options = {"fit_intercept": fit_intercept, "fit_offset": fit_offset, "backend": backend}
+    with build(problem, name, **options) as objective:
+        theta = 0.5 * rng.standard_normal(objective.n_parameters)
+        assert objective.n_parameters == 6 + fit_intercept + fit_offset
+        _, gradient = objective.value_and_gradient(theta)
+        step = 1e-6
+        for i, unit in enumerate(np.eye(theta.size)):
+            up, _ = objective.value_and_gradient(theta + step * unit)
+            down, _ = objective.value_and_gradient(theta - step * unit)
+            assert gradient[i] == pytest.approx((up - down) / (2 * step), abs=2e-8)
+        assert objective.stop_criterion(theta) == pytest.approx(np.linalg.norm(gradient), rel=1e-14)
+
+
+@activations
+def test_pack_and_unpack_are_inverse(problem, parameters, name):
+    with build(problem, name, fit_offset=name == "erf") as objective:
+        again = objective.unpack(objective.pack(parameters))
+    np.testing.assert_allclose(again.key, parameters.key, rtol=1e-15)
+    np.testing.assert_allclose(again.value, parameters.value, rtol=1e-15)
+    assert again.intercept == pytest.approx(parameters.intercept)
+    assert again.offset == (pytest.approx(0.2) if name == "erf" else 0.0)
+
+
+def test_scaled_value_is_the_objective_over_its_unit(problem, parameters):
+    _, y, weight = problem
+    with build(problem, "softmax") as objective:
+        scaled, _ = objective.value_and_gradient(objective.pack(parameters))
+        value, _ = objective.evaluate(parameters)
+        mean = weight @ y / weight.sum()
+        unit = 2 * weight.sum() * (weight @ (y - mean) ** 2 / weight.sum())
+        assert scaled == pytest.approx(value / unit)
+        assert objective.original_units(scaled) == pytest.approx(value)
+
+
+@activations
+def test_units_of_the_data_do_not_show(problem, rng, name):
+    X, y, weight = problem
+    s, t = 1e3, 1e-2
+    theta = 0.5 * rng.standard_normal(7)
+    with build(problem, name) as objective:
+        expected, expected_gradient = objective.value_and_gradient(theta)
+    # y -> s y and X -> t X scale v by s / t, k by 1 / t, and J by s^2
+    scaled = RaggedArray(X.values * t, X.offsets), s * y + 5.0, weight
+    with build(scaled, name, alpha_key=0.7 * (s * t) ** 2, alpha_value=0.4 * t**2) as objective:
+        theta[6] += 5.0 / objective.target_scale
+        value, gradient = objective.value_and_gradient(theta)
+    assert value == pytest.approx(expected, rel=1e-11)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-8, atol=1e-11)
+
+
+@activations
+def test_other_namespaces_agree(problem, parameters, name):
+    X, y, weight = problem
+    strict = RaggedArray(array_api_strict.asarray(X.values.copy()), X.offsets)
+    with build((strict, y, weight), name) as objective:
+        assert objective.backend == "generic"
+        value, gradient = objective.evaluate(parameters)
+        scaled = objective.token_scale
+    with build(problem, name) as objective:
+        expected, expected_gradient = objective.evaluate(parameters)
+        assert scaled == pytest.approx(objective.token_scale, rel=1e-14)
+    assert value == pytest.approx(expected, rel=1e-12)
+    for a, b in zip(gradient, expected_gradient, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+def test_project(ragged, rng):
+    key, value = rng.standard_normal((2, 3))
+    strict = RaggedArray(array_api_strict.asarray(ragged.values.copy()), ragged.offsets)
+    for X, (vector, i) in itertools.product((ragged, strict), ((key, 0), (value, 1))):
+        result = np.asarray(project(X, key, value)[i])
+        np.testing.assert_allclose(result, ragged.values @ vector / math.sqrt(3), rtol=1e-13)
+
+
+def test_scales_of_degenerate_data(ragged):
+    constant = np.full(len(ragged), 3.0)
+    with build((ragged, constant, np.ones(len(ragged))), "softmax") as objective:
+        assert objective.target_scale == 1.0
+    zeros = RaggedArray(np.zeros_like(ragged.values), ragged.offsets)
+    with build((zeros, constant, np.ones(len(ragged))), "softmax") as objective:
+        assert objective.token_scale == 1.0
+
+
+def test_zero_weight_sequences_do_not_set_the_scale(ragged):
+    weight = np.ones(len(ragged))
+    weight[3] = 0.0
+    values = ragged.values.copy()
+    values[ragged.offsets[3] : ragged.offsets[4]] *= 1e6
+    y = np.arange(12.0)
+    with (
+        build((ragged, y, weight), "softmax") as a,
+        build((RaggedArray(values, ragged.offsets), y, weight), "softmax") as b,
+    ):
+        assert a.token_scale == pytest.approx(b.token_scale, rel=1e-14)
