@@ -1,20 +1,25 @@
 """Transformers between ragged sequences and what the rest of scikit-learn takes."""
 
 import warnings
+from copy import deepcopy
+from functools import cache
 from numbers import Integral
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils import check_scalar
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils import check_consistent_length, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from ._backend import to_numpy
 from .ragged import RaggedArray, check_ragged, is_table, set_features, validate_ragged
 
+__all__ = ["SequencePadder", "SequencePooler", "TokenTransformer"]
 
-class _SequenceTransformer(TransformerMixin, BaseEstimator):
-    """What the transformers share: their input, and a fit that keeps nothing of X but its features."""
+
+class _RaggedTagsMixin:
+    """Tags of an estimator that takes sequences, and tables of one-token sequences."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -24,26 +29,28 @@ class _SequenceTransformer(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _inner_has(attribute):
-    """Tell whether the inner transformer, fitted or not, has an attribute."""
-
-    def check(self):
-        return hasattr(getattr(self, "transformer_", self.transformer), attribute)
-
-    return check
+def _token_feature_names(estimator, input_features):
+    """Check the names of the D features of a token; by default those seen in fit, or x0, x1, ..."""
+    return OneToOneFeatureMixin.get_feature_names_out(estimator, input_features)
 
 
-class TokenTransformer(_SequenceTransformer, auto_wrap_output_keys=None):
-    """Apply any scikit-learn transformer token by token.
+def _inner_has(method):
+    """Tell whether the inner transformer, fitted or not, has a method."""
+    return lambda self: hasattr(getattr(self, "transformer_", self.transformer), method)
 
-    The inner transformer is fitted on all tokens of all sequences, an (n_tokens, D) array, and then
-    applied to each token: StandardScaler, PCA, Nystroem, and so on. Ragged in, ragged out; an (n, D) array of
-    sequences of one token gives an array.
+
+class TokenTransformer(_RaggedTagsMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Apply any scikit-learn transformer to every token.
+
+    The inner transformer is fitted on the tokens of all sequences together, an (n_tokens, D) array, and
+    transforms each of them: StandardScaler, PCA, Nystroem, SimpleImputer, a Pipeline of those. Sequences
+    in, a RaggedArray of sequences of the same lengths out. On a 2-D array or frame, which holds one token
+    per row, it is the inner transformer itself: a table in, a table out.
 
     Parameters
     ----------
     transformer : transformer
-        Cloned, not fitted itself. Its parameters are reached as ``transformer__...``.
+        Cloned before it is fitted. Its parameters are reached as ``transformer__...``.
 
     Attributes
     ----------
@@ -51,11 +58,17 @@ class TokenTransformer(_SequenceTransformer, auto_wrap_output_keys=None):
         The fitted clone.
     n_features_in_ : int
         Number of features of a token, D.
+    feature_names_in_ : ndarray of str of shape (D,)
+        Only where X was a frame of one token per row.
 
     Notes
     -----
-    Every token counts the same, so long sequences weigh more than short ones. The inner transformer does not
-    see y. Its `set_output` is respected only so far that its output is packed again.
+    Every token counts once, so a long sequence weighs more than a short one. `y` is repeated for the
+    tokens of its sequence: with a supervised inner transformer, such as SelectKBest, each token is
+    labelled like its sequence. One that cross-fits, such as TargetEncoder, splits tokens, not sequences.
+
+    NaN is passed on where the inner transformer allows it, except in an (n, L, D) array, where it may
+    be padding: `RaggedArray.from_padded` drops that.
 
     Examples
     --------
@@ -63,45 +76,71 @@ class TokenTransformer(_SequenceTransformer, auto_wrap_output_keys=None):
     >>> from sklearn.preprocessing import StandardScaler
     >>> from sklearn_attn.preprocessing import TokenTransformer
     >>> X = [np.array([[0.0], [2.0]]), np.array([[4.0]])]
-    >>> scaled = TokenTransformer(StandardScaler()).fit_transform(X)
-    >>> scaled.lengths
-    array([2, 1])
+    >>> TokenTransformer(StandardScaler(with_std=False)).fit_transform(X).to_list()
+    [array([[-2.],
+           [ 0.]]), array([[2.]])]
     """
 
     def __init__(self, transformer):
         self.transformer = transformer
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if hasattr(self.transformer, "__sklearn_tags__") and not isinstance(self.transformer, type):
+            inner = get_tags(self.transformer)
+            tags.input_tags.allow_nan = inner.input_tags.allow_nan
+            tags.input_tags.positive_only = inner.input_tags.positive_only
+            tags.target_tags.required = inner.target_tags.required
+            tags.non_deterministic = inner.non_deterministic
+            if inner.transformer_tags is not None:
+                tags.transformer_tags.preserves_dtype = inner.transformer_tags.preserves_dtype
+        return tags
+
     def fit(self, X, y=None):
-        """Fit the inner transformer on all tokens.
+        """Fit a clone of the inner transformer on all tokens.
 
         Parameters
         ----------
         X : RaggedArray, list, tuple or array
             n sequences of tokens, in any form that the regressors take.
-        y : None
-            Ignored.
+        y : array-like of shape (n,) or (n, n_outputs), optional
+            Given to the inner transformer, repeated for every token of a sequence.
 
         Returns
         -------
         self
+            Unchanged if an error is raised.
 
         Raises
         ------
         TypeError
-            If `transformer` has no `fit` or no `transform`.
+            If `transformer` is not a transformer, or X holds no sequences.
         ValueError
-            If X is not valid.
+            If X is not valid, y has another length, or the inner transformer raises it.
         """
-        if not (hasattr(self.transformer, "fit") and hasattr(self.transformer, "transform")):
-            raise TypeError(
-                "transformer must be a scikit-learn transformer with fit and transform, such as "
-                f"StandardScaler(), got {self.transformer!r}."
-            )
-        checked = check_ragged(X)
-        transformer = clone(self.transformer).fit(checked.values)
-        set_features(self, X, checked)
-        self.transformer_ = transformer
-        return self
+        checked, inner, args = self._prepare(X, y)
+        inner.fit(*args)
+        return self._keep(X, checked, inner)
+
+    def fit_transform(self, X, y=None):
+        """Do as `fit` and `transform`, with the `fit_transform` of the inner transformer if it has one.
+
+        Parameters
+        ----------
+        X, y : RaggedArray, list, tuple or array, and array-like
+            As in `fit`.
+
+        Returns
+        -------
+        RaggedArray, or array or frame of shape (n, n_features_out)
+            As from `transform`.
+        """
+        checked, inner, args = self._prepare(X, y)
+        one_step = hasattr(inner, "fit_transform")
+        tokens = inner.fit_transform(*args) if one_step else inner.fit(*args).transform(args[0])
+        transformed = self._repack(tokens, X, checked)
+        self._keep(X, checked, inner)
+        return transformed
 
     def transform(self, X):
         """Transform every token.
@@ -113,33 +152,38 @@ class TokenTransformer(_SequenceTransformer, auto_wrap_output_keys=None):
 
         Returns
         -------
-        RaggedArray, or ndarray of shape (n, n_features_out)
-            Sequences of the same lengths with the inner transformer's features; an array where X is an
-            (n, D) array of sequences of one token.
+        RaggedArray, or array or frame of shape (n, n_features_out)
+            Sequences of the same lengths, as floats on the host; what the inner transformer returns where
+            X is a 2-D array or frame of one token per row.
+
+        Raises
+        ------
+        TypeError
+            If the inner transformer returns a sparse matrix.
+        ValueError
+            If X is not valid, or the inner transformer does not return one row per token.
         """
         check_is_fitted(self)
-        checked = validate_ragged(self, X, reset=False)
-        tokens = _dense_tokens(self.transformer_.transform(checked.values), checked)
-        return tokens if is_table(X, checked) else RaggedArray(tokens, checked.offsets)
+        checked = validate_ragged(self, X, reset=False, ensure_finite=self._ensure_finite(X))
+        return self._repack(self.transformer_.transform(_tokens(X, checked)), X, checked)
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X):
-        """Undo `transform` token by token, where the inner transformer can.
+        """Undo `transform` for every token, where the inner transformer can.
 
         Parameters
         ----------
         X : RaggedArray, list, tuple or array
-            Sequences with the inner transformer's output features.
+            Sequences of tokens as `transform` returns them.
 
         Returns
         -------
-        RaggedArray or ndarray
+        RaggedArray, or array or frame of shape (n, D)
             As from `transform`.
         """
         check_is_fitted(self)
-        checked = check_ragged(X)
-        tokens = _dense_tokens(self.transformer_.inverse_transform(checked.values), checked)
-        return tokens if is_table(X, checked) else RaggedArray(tokens, checked.offsets)
+        checked = check_ragged(X, ensure_finite=self._ensure_finite(X))
+        return self._repack(self.transformer_.inverse_transform(_tokens(X, checked)), X, checked)
 
     @available_if(_inner_has("get_feature_names_out"))
     def get_feature_names_out(self, input_features=None):
@@ -148,112 +192,91 @@ class TokenTransformer(_SequenceTransformer, auto_wrap_output_keys=None):
         Parameters
         ----------
         input_features : array-like of str of shape (D,), optional
+            Names of the features of a token, by default those seen in fit, or x0, x1, ...
 
         Returns
         -------
-        ndarray of str objects
+        ndarray of str of shape (n_features_out,)
         """
-        check_is_fitted(self)
-        return self.transformer_.get_feature_names_out(_check_feature_names_in(self, input_features))
+        names = _token_feature_names(self, input_features)
+        return self.transformer_.get_feature_names_out(names)
+
+    def set_output(self, *, transform=None):
+        """Set the output container of the inner transformer.
+
+        A frame has no place for sequences: the output remains a RaggedArray, unless X is a 2-D array or
+        frame. In a Pipeline, which sets the output of all its steps, the later ones return frames.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            As in scikit-learn; None changes nothing.
+
+        Returns
+        -------
+        self
+        """
+        for inner in (self.transformer, getattr(self, "transformer_", None)):
+            if hasattr(inner, "set_output"):
+                inner.set_output(transform=transform)
+        return self
+
+    def _prepare(self, X, y):
+        """Return X checked, an unfitted clone of the inner transformer, and the arguments of its fit."""
+        has_methods = hasattr(self.transformer, "fit") and hasattr(self.transformer, "transform")
+        if isinstance(self.transformer, type) or not has_methods:
+            raise TypeError(
+                "transformer must be an instance with fit and transform, such as StandardScaler(), got "
+                f"{self.transformer!r}."
+            )
+        checked = check_ragged(X, ensure_finite=self._ensure_finite(X))
+        args = [_tokens(X, checked)]
+        if y is not None:
+            y = to_numpy(y)
+            check_consistent_length(checked, y)
+            args.append(np.repeat(y, checked.lengths, axis=0))
+        return checked, clone(self.transformer), args
+
+    def _ensure_finite(self, X):
+        may_be_padded = getattr(X, "ndim", 0) == 3  # with NaN, which then is not to be imputed or scaled
+        return "allow-nan" if get_tags(self).input_tags.allow_nan and not may_be_padded else True
+
+    def _keep(self, X, checked, inner):
+        set_features(self, X, checked)
+        self.transformer_ = inner
+        return self
+
+    def _repack(self, tokens, X, checked):
+        """Give the rows that the inner transformer returned the form of X."""
+        name, shape = type(self.transformer).__name__, np.shape(tokens)
+        if issparse(tokens):
+            raise TypeError(
+                f"{name} returned a sparse matrix, but tokens are dense: set sparse_output=False where it "
+                "has that parameter, or let FunctionTransformer(lambda X: X.toarray(), accept_sparse=True) "
+                "follow it in a Pipeline inside TokenTransformer."
+            )
+        if len(shape) != 2 or shape[0] != checked.n_tokens:
+            raise ValueError(
+                f"{name} must return one row per token, shape ({checked.n_tokens}, n_features_out), but "
+                f"returned shape {shape}."
+            )
+        if is_table(X, checked):
+            return tokens
+        return check_ragged(RaggedArray(np.asarray(tokens), checked.offsets), ensure_finite=False)
 
 
-def _dense_tokens(tokens, X):
-    """Check what an inner transformer made of the tokens of X."""
-    if issparse(tokens):
-        raise TypeError(
-            "The inner transformer returned a sparse matrix; ask it for dense output, for example with "
-            "sparse_output=False."
-        )
-    tokens = np.asarray(tokens)
-    if tokens.ndim != 2 or tokens.shape[0] != X.n_tokens:
-        raise ValueError(
-            f"The inner transformer must return one row per token, ({X.n_tokens}, n_features); got "
-            f"shape {tokens.shape}."
-        )
-    return tokens
+def _tokens(X, checked):
+    """Return what the inner transformer sees: never memory of X that it could write into."""
+    if hasattr(X, "columns") and is_table(X, checked):
+        return deepcopy(X)  # still a frame: the inner transformer may select or name columns
+    return checked.values  # read-only, so that scikit-learn copies where copy=False would write
 
 
-def _pool_std(X):
-    """Standard deviation of every feature over the tokens, in two passes."""
-    means = _pool_mean(X).astype(np.float64)
-    variance = np.empty_like(means)
-    # Blocks of sequences: the deviations of one are a copy of its tokens.
-    for start, stop in _blocks_of_sequences(X):
-        block = X[start:stop]
-        deviation = block.values - np.repeat(means[start:stop], block.lengths, axis=0)
-        variance[start:stop] = _sum_rows(deviation**2, block.offsets) / block.lengths[:, None]
-    return np.sqrt(variance)
-
-
-def _blocks_of_sequences(X, max_tokens=4096):
-    """Cut sequences into runs of about max_tokens tokens, at least one sequence each."""
-    start = 0
-    while start < len(X):
-        stop = int(np.searchsorted(X.offsets, X.offsets[start] + max_tokens, side="right")) - 1
-        stop = max(start + 1, stop)
-        yield start, stop
-        start = stop
-
-
-def _sum_rows(values, offsets):
-    """Sum the rows of every sequence: one read of the values, in float64."""
-    n_tokens, n = values.shape[0], offsets.size - 1
-    pooling = csr_array((np.ones(n_tokens), np.arange(n_tokens), offsets), shape=(n, n_tokens))
-    if values.dtype == np.float64:
-        return pooling @ values
-    # A product with float64 ones would cast all of a float32 buffer at once.
-    return np.concatenate(
-        [
-            pooling[start:stop][:, offsets[start] : offsets[stop]]
-            @ values[offsets[start] : offsets[stop]].astype(np.float64)
-            for start, stop in _blocks_of_sequences(RaggedArray(values, offsets))
-        ]
-    )
-
-
-def _pool_mean(X):
-    return _sum_rows(X.values, X.offsets) / X.lengths[:, None]
-
-
-_POOLINGS = {
-    "mean": _pool_mean,
-    "max": lambda X: np.maximum.reduceat(X.values, X.offsets[:-1], axis=0),
-    "sum": lambda X: _sum_rows(X.values, X.offsets),
-    "std": _pool_std,
-    "first": lambda X: X.values[X.offsets[:-1]],
-    "last": lambda X: X.values[X.offsets[1:] - 1],
-}
-
-
-class SequencePooler(_SequenceTransformer):
-    """Turn every sequence into one vector, so that any other estimator can be the baseline.
-
-    Parameters
-    ----------
-    pooling : {"mean", "max", "sum", "std", "first", "last"} or list of them, default="mean"
-        How the tokens of a sequence are pooled, feature by feature. Several poolings stand side by side,
-        in the given order. "std" is the population standard deviation, 0 for one token.
-
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of features of a token, D.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_attn.preprocessing import SequencePooler
-    >>> X = [np.array([[0.0], [2.0]]), np.array([[4.0]])]
-    >>> SequencePooler(["mean", "max"]).fit_transform(X)
-    array([[1., 2.],
-           [4., 4.]])
-    """
-
-    def __init__(self, pooling="mean"):
-        self.pooling = pooling
+class _RowTransformer(_RaggedTagsMixin, TransformerMixin, BaseEstimator):
+    """Turns every sequence into one row; subclasses check their parameters and say what the columns are."""
 
     def fit(self, X, y=None):
-        """Check the parameter and learn the number of features.
+        """Check the parameters and record the features of X.
 
         Parameters
         ----------
@@ -265,15 +288,69 @@ class SequencePooler(_SequenceTransformer):
         Returns
         -------
         self
+            Unchanged if an error is raised.
 
         Raises
         ------
+        TypeError
+            If X holds no sequences.
         ValueError
-            If `pooling` is not known or X is not valid.
+            If a parameter or X is not valid.
         """
-        self._names()
-        set_features(self, X, check_ragged(X))
+        self._check_parameters()
+        self._learn(validate_ragged(self, X, reset=True))
         return self
+
+    def _learn(self, X):
+        """Set what else `fit` learns; nothing by default."""
+
+    def get_feature_names_out(self, input_features=None):
+        """Name the columns, as shown in the example.
+
+        Parameters
+        ----------
+        input_features : array-like of str of shape (D,), optional
+            Names of the features of a token, by default those seen in fit, or x0, x1, ...
+
+        Returns
+        -------
+        ndarray of str
+            One name per column of `transform`.
+        """
+        names = _token_feature_names(self, input_features)
+        return np.array([f"{prefix}_{name}" for prefix in self._prefixes() for name in names], dtype=object)
+
+
+class SequencePooler(_RowTransformer):
+    """Pool the tokens of every sequence into one row, so that any estimator can follow.
+
+    Parameters
+    ----------
+    pooling : {"mean", "max", "sum", "std", "first", "last"} or list of them, default="mean"
+        How the tokens are pooled, feature by feature. Several poolings stand side by side in the given
+        order. "std" is the population standard deviation, 0 for one token; "first" and "last" are tokens.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features of a token, D.
+    feature_names_in_ : ndarray of str of shape (D,)
+        Only where X was a frame of one token per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_attn.preprocessing import SequencePooler
+    >>> pooler = SequencePooler(["mean", "max"])
+    >>> pooler.fit_transform([np.array([[0.0], [2.0]]), np.array([[4.0]])])
+    array([[1., 2.],
+           [4., 4.]])
+    >>> pooler.get_feature_names_out()
+    array(['mean_x0', 'max_x0'], dtype=object)
+    """
+
+    def __init__(self, pooling="mean"):
+        self.pooling = pooling
 
     def transform(self, X):
         """Pool every sequence.
@@ -285,96 +362,109 @@ class SequencePooler(_SequenceTransformer):
 
         Returns
         -------
-        ndarray of shape (n, D * number of poolings)
+        ndarray of shape (n, n_poolings * D)
             In the float dtype of X; sums are taken in float64.
         """
         check_is_fitted(self)
         X = validate_ragged(self, X, reset=False)
-        pooled = [_POOLINGS[name](X) for name in self._names()]
-        return np.concatenate(pooled, axis=1).astype(X.values.dtype, copy=False)
+        total = cache(lambda: _sum(X))
+        pooled = [_POOLINGS[name](X, total) for name in self._prefixes()]
+        return np.concatenate(pooled, axis=1, dtype=X.values.dtype, casting="same_kind")
 
-    def get_feature_names_out(self, input_features=None):
-        """Name the pooled features: ``mean_x0``, ``mean_x1``, ...
+    def _prefixes(self):
+        return [self.pooling] if isinstance(self.pooling, str) else self.pooling
 
-        Parameters
-        ----------
-        input_features : array-like of str of shape (D,), optional
-
-        Returns
-        -------
-        ndarray of str objects
-        """
-        check_is_fitted(self)
-        features = _check_feature_names_in(self, input_features)
-        return np.array([f"{name}_{feature}" for name in self._names() for feature in features], dtype=object)
-
-    def _names(self):
-        names = [self.pooling] if isinstance(self.pooling, str) else self.pooling
-        known = isinstance(names, list | tuple) and len(names) and all(n in _POOLINGS for n in names)
-        if not known:
+    def _check_parameters(self):
+        names = self._prefixes()
+        is_list = isinstance(names, list | tuple) and len(names) > 0
+        if not is_list or not all(isinstance(name, str) and name in _POOLINGS for name in names):
             raise ValueError(
-                f"pooling must be one of {list(_POOLINGS)} or a list of them, got {self.pooling!r}."
+                f"pooling must be one of {[*_POOLINGS]} or a list of them, got {self.pooling!r}."
             )
-        return names
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "n_features_in_")
+        if len(set(names)) < len(names):
+            raise ValueError(f"pooling must name each kind once, got {self.pooling!r}.")
 
 
-class SequencePadder(_SequenceTransformer):
-    """Lay the tokens of every sequence side by side and fill up with zeros.
+# Functions of X and of the sums of its sequences, which are computed when first called for.
+_POOLINGS = {
+    "mean": lambda X, total: total() / X.lengths[:, None],
+    "max": lambda X, total: _max(X),
+    "sum": lambda X, total: total(),
+    # Two passes: the difference of mean square and squared mean loses all digits far from zero.
+    "std": lambda X, total: np.sqrt(_sum(X, center=total() / X.lengths[:, None]) / X.lengths[:, None]),
+    "first": lambda X, total: X.values[X.offsets[:-1]],
+    "last": lambda X, total: X.values[X.offsets[1:] - 1],
+}
+
+
+def _blocks(X, n_elements):
+    """Cut the tokens into blocks of rows that fit into cache, wherever the sequences end.
+
+    Yields the rows, the slice of the sequences that they belong to, and the borders of those in the block.
+    """
+    n_rows = max(1, n_elements // X.n_features)
+    for first in range(0, X.n_tokens, n_rows):
+        last = min(first + n_rows, X.n_tokens)
+        start = np.searchsorted(X.offsets, first, side="right") - 1
+        stop = np.searchsorted(X.offsets, last, side="left")
+        yield X.values[first:last], slice(start, stop), X.offsets[start : stop + 1].clip(first, last) - first
+
+
+def _sum(X, center=None):
+    """Sum the tokens of every sequence, or their squared deviations from its center, in float64."""
+    total = np.zeros((len(X), X.n_features))
+    for rows, sequences, borders in _blocks(X, 2**18):  # fastest of 2^15 to 2^20, D = 5 to 768
+        rows = rows.astype(np.float64, copy=False)
+        if center is not None:
+            rows = rows - np.repeat(center[sequences], np.diff(borders), axis=0)
+            rows *= rows
+        n_rows = rows.shape[0]
+        ones = csr_array((np.ones(n_rows), np.arange(n_rows), borders), shape=(borders.size - 1, n_rows))
+        total[sequences] += ones @ rows  # up to three times faster than np.add.reduceat
+    return total
+
+
+def _max(X):
+    """Maximum of every feature over the tokens of every sequence."""
+    result = np.full((len(X), X.n_features), -np.inf, dtype=X.values.dtype)
+    for rows, sequences, borders in _blocks(X, 2**16):  # reads with strides: fastest in the L2 cache
+        largest = np.maximum.reduceat(rows, borders[:-1], axis=0)
+        result[sequences] = np.maximum(result[sequences], largest)
+    return result
+
+
+class SequencePadder(_RowTransformer):
+    """Lay the tokens of a sequence side by side, zeros after the last, so that any estimator can follow.
 
     Parameters
     ----------
     max_length : int, optional
-        Number of tokens that are kept; longer sequences lose their last ones. By default that of the
-        longest sequence seen in fit; a longer one in transform then is cut with a warning.
+        Number of tokens that are kept; longer sequences lose their last ones. By default that of the longest
+        sequence in fit; sequences that are longer still are then cut with a warning.
 
     Attributes
     ----------
     max_length_ : int
-        The number of tokens that are kept.
+        Number of tokens that are kept.
     n_features_in_ : int
         Number of features of a token, D.
+    feature_names_in_ : ndarray of str of shape (D,)
+        Only where X was a frame of one token per row.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn_attn.preprocessing import SequencePadder
-    >>> X = [np.array([[1.0], [2.0]]), np.array([[4.0]])]
-    >>> SequencePadder().fit_transform(X)
+    >>> padder = SequencePadder()
+    >>> padder.fit_transform([np.array([[1.0], [2.0]]), np.array([[4.0]])])
     array([[1., 2.],
            [4., 0.]])
+    >>> padder.get_feature_names_out()
+    array(['token0_x0', 'token1_x0'], dtype=object)
     """
 
     def __init__(self, max_length=None):
         self.max_length = max_length
-
-    def fit(self, X, y=None):
-        """Learn the length of the longest sequence, unless it is given.
-
-        Parameters
-        ----------
-        X : RaggedArray, list, tuple or array
-            n sequences of tokens, in any form that the regressors take.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            If `max_length` is not a positive int or X is not valid.
-        """
-        if self.max_length is not None:
-            check_scalar(self.max_length, "max_length", Integral, min_val=1)
-        checked = check_ragged(X)
-        set_features(self, X, checked)
-        self.max_length_ = int(checked.lengths.max() if self.max_length is None else self.max_length)
-        return self
 
     def transform(self, X):
         """Pad or cut every sequence to `max_length_` tokens.
@@ -387,38 +477,34 @@ class SequencePadder(_SequenceTransformer):
         Returns
         -------
         ndarray of shape (n, max_length_ * D)
-            Token after token; in the float dtype of X.
+            Token after token, in the float dtype of X.
 
         Warns
         -----
         UserWarning
-            If a sequence is longer than the longest seen in fit and `max_length` was not given.
+            If a sequence is longer than those of fit and `max_length` was not given.
         """
         check_is_fitted(self)
         X = validate_ragged(self, X, reset=False)
         n_cut = np.count_nonzero(X.lengths > self.max_length_)
         if n_cut and self.max_length is None:
             warnings.warn(
-                f"{n_cut} sequences are longer than the {self.max_length_} tokens of the longest seen in fit "
-                "and lose their last tokens; set max_length to say how many to keep.",
+                f"{n_cut} of {len(X)} sequences are longer than the longest in fit and lose all tokens after "
+                f"the first {self.max_length_}; set max_length to choose how many are kept, up to "
+                f"{X.lengths.max()}.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,  # past the wrapper of set_output
             )
         return X.to_padded(self.max_length_, fill_value=0.0).reshape(len(X), -1)
 
-    def get_feature_names_out(self, input_features=None):
-        """Name the features of every token: ``0_x0``, ``0_x1``, ..., ``1_x0``, ...
+    def _prefixes(self):
+        return [f"token{i}" for i in range(self.max_length_)]
 
-        Parameters
-        ----------
-        input_features : array-like of str of shape (D,), optional
+    def _check_parameters(self):
+        length = self.max_length
+        is_length = isinstance(length, Integral) and not isinstance(length, bool) and length > 0
+        if length is not None and not is_length:
+            raise ValueError(f"max_length must be a positive integer or None, got {length!r}.")
 
-        Returns
-        -------
-        ndarray of str objects
-        """
-        check_is_fitted(self)
-        features = _check_feature_names_in(self, input_features)
-        return np.array(
-            [f"{token}_{feature}" for token in range(self.max_length_) for feature in features], dtype=object
-        )
+    def _learn(self, X):
+        self.max_length_ = int(X.lengths.max() if self.max_length is None else self.max_length)

@@ -9,7 +9,7 @@ from ..problems import TASKS, SLRProblem
 from ..ragged import RaggedArray
 
 # Rows handled at a time where a temporary as large as X would be needed.
-_CHUNK_TOKENS = 4096
+_CHUNK_TOKENS = 1024
 
 
 class SLRDataset:
@@ -105,9 +105,9 @@ class SLRDataset:
         scores = task.location_scores((values @ self.key_) * scale, problem.signal, stream)
         hidden = _argmax_of_segments(scores, offsets, lengths)  # (n,) rows of values
         shift = task.shift(problem.signal)
-        if shift:
-            values[hidden] += shift * scale * self.key_
-        y = (values[hidden] @ self.value_) * scale
+        for start in range(0, n_samples if shift else 0, _CHUNK_TOKENS):
+            values[hidden[start : start + _CHUNK_TOKENS]] += shift * scale * self.key_
+        y = (values @ self.value_)[hidden] * scale
         y += problem.noise * stream.standard_normal(n_samples)
         X = RaggedArray(values, offsets)
         return (X, y, hidden - offsets[:-1]) if return_location else (X, y)

@@ -280,7 +280,7 @@ class RaggedArray:
         if key.ndim != 1:
             what = repr(key.tolist()) if key.ndim == 0 else f"an array of shape {key.shape}"
             raise IndexError(
-                f"Select sequences by an integer, a slice, or a 1-D array of integers or booleans; got {what}."
+                f"Select sequences by an int, a slice, or a 1-D array of ints or booleans; got {what}."
             )
         if key.dtype.kind == "b":
             if key.shape != self.shape:
@@ -348,10 +348,8 @@ class RaggedArray:
 
     @staticmethod
     def _strip_trailing_axes(key):
-        rest = key[1:]
-        if len(key) == 1 or (
-            len(key) == 2 and all(k is Ellipsis or (isinstance(k, slice) and k == slice(None)) for k in rest)
-        ):
+        is_all = [k is Ellipsis or (isinstance(k, slice) and k == slice(None)) for k in key[1:]]
+        if len(key) in (1, 2) and all(is_all):
             return key[0]
         raise IndexError(
             "A RaggedArray has one axis, its sequences; index the tokens of one with X[i][...], or "

@@ -107,10 +107,8 @@ def _as_list(sequences):
     elif hasattr(sequences, "__array__"):  # a RaggedArray, a Series or a frame
         sequences = np.asarray(sequences)
     else:
-        raise TypeError(
-            f"Expected a list of (L, D) arrays, got {type(sequences).__name__}; turn a generator into a "
-            "list with list(...)."
-        )
+        hint = "list(X.values())" if isinstance(sequences, dict) else "list(X)"
+        raise TypeError(f"Expected a list of (L, D) arrays, got {type(sequences).__name__}; pass {hint}.")
     if sequences.dtype.kind == "O" and sequences.ndim == 2 and sequences.shape[1] == 1:
         return sequences[:, 0]
     if sequences.ndim != 3 and not (sequences.dtype.kind == "O" and sequences.ndim == 1):
@@ -137,8 +135,7 @@ def _as_sequence(sequence, i):
         ) from error
     if sequence.shape == (0,):
         raise ValueError(
-            f"X[{i}] is empty; every sequence needs at least one token: drop such sequences, with their y "
-            f"and sample_weight, or keep them in a RaggedArray with shape (0, D)."
+            f"X[{i}] is empty and has no feature axis; drop such sequences, with their y and sample_weight."
         )
     if sequence.ndim != 2:
         what = f"has shape {sequence.shape}"

@@ -5,7 +5,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from .._backend import is_array_api, to_numpy
+from .._backend import is_array_api, is_numpy_array, to_numpy
 from . import _conversion
 from ._container import RaggedArray
 
@@ -24,8 +24,8 @@ def check_ragged(X, *, dtype=_FLOATS, ensure_finite=True):
         sequence: for that pass a list of one array.
     dtype : tuple of dtypes, default=(float64, float32)
         The dtypes that are kept. Any other becomes the first.
-    ensure_finite : bool, default=True
-        Whether to refuse NaN and infinity.
+    ensure_finite : bool or "allow-nan", default=True
+        Whether to refuse NaN and infinity, or infinity alone.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def check_ragged(X, *, dtype=_FLOATS, ensure_finite=True):
     Raises
     ------
     TypeError
-        If X is a generator, a string, a scalar, sparse, or something else that holds no sequences.
+        If X is a generator, a string, a scalar, sparse, masked, or something else that holds no sequences.
     ValueError
         If there are no sequences, a sequence is empty, the number of features differs, or a token is
         not a finite real number. The message names the index and the shape at fault.
@@ -48,6 +48,13 @@ def check_ragged(X, *, dtype=_FLOATS, ensure_finite=True):
     >>> check_ragged([np.zeros((2, 3)), np.zeros((4, 3))])
     RaggedArray(n=2, n_tokens=6, n_features=3, dtype=float64)
     """
+    checked = _convert(X, dtype)
+    _refuse_nonfinite(checked, X, ensure_finite)
+    return checked
+
+
+def _convert(X, dtype=_FLOATS):
+    """Convert X as `check_ragged` does, and check all but that the tokens are finite."""
     values, offsets = _pack(X)
     if offsets.shape[0] == 1:
         raise ValueError(
@@ -55,14 +62,12 @@ def check_ragged(X, *, dtype=_FLOATS, ensure_finite=True):
         )
     _refuse_empty_sequences(offsets, values.shape[1])
     values = _check_buffer(values, dtype)
-    if ensure_finite:
-        _refuse_nonfinite(values, offsets, padded=getattr(X, "ndim", 0) == 3)
     if isinstance(X, RaggedArray) and values is X.values:
         return X
     return RaggedArray(values, offsets)
 
 
-def validate_ragged(estimator, X, *, reset):
+def validate_ragged(estimator, X, *, reset, ensure_finite=True):
     """Check X with `check_ragged` and against the features that the estimator was fitted on.
 
     Parameters
@@ -73,6 +78,8 @@ def validate_ragged(estimator, X, *, reset):
         As in `check_ragged`.
     reset : bool
         True in fit: set the attributes. False afterwards: compare with them.
+    ensure_finite : bool or "allow-nan", default=True
+        As in `check_ragged`.
 
     Returns
     -------
@@ -83,10 +90,15 @@ def validate_ragged(estimator, X, *, reset):
     ValueError
         As `check_ragged`, or if X has another number of features than the estimator was fitted on.
     """
-    checked = check_ragged(X)
-    if not reset:
-        _hint_at_transposition(estimator, checked)
-    set_features(estimator, X, checked, reset=reset)
+    checked = _convert(X)
+    if reset:
+        _refuse_nonfinite(checked, X, ensure_finite)
+        set_features(estimator, X, checked)
+        return checked
+    # Features first: NaN may come from columns that are missing.
+    _hint_at_transposition(estimator, checked)
+    set_features(estimator, X, checked, reset=False)
+    _refuse_nonfinite(checked, X, ensure_finite)
     return checked
 
 
@@ -113,7 +125,7 @@ def _pack(X):
     if isinstance(X, RaggedArray):
         return X.values, X.offsets
     if issparse(X):
-        check_array(X)  # raises scikit-learn's own message on sparse data
+        check_array(X, input_name="X")  # raises scikit-learn's own message on sparse data
     if isinstance(X, list | tuple):
         return _pack_list(X)
     if isinstance(X, str | bytes | dict | set | frozenset) or np.isscalar(X) or X is None:
@@ -130,7 +142,7 @@ def _pack(X):
 def _expected(X):
     return (
         f"Expected sequences (a list of (L, D) arrays, a RaggedArray, or an (n, L, D) or (n, D) "
-        f"array), got {type(X).__name__}."
+        f"array), got {type(X).__name__}.{' Pass list(X.values()).' if isinstance(X, dict) else ''}"
     )
 
 
@@ -143,22 +155,30 @@ def _pack_list(X):
     try:
         rows = np.asarray(X)
     except ValueError as error:
-        lengths = [np.shape(x) for x in X]
-        odd = next(i for i, shape in enumerate(lengths) if shape != lengths[0])
+        lengths = [len(x) if _ndim(x) else 1 for x in X]
+        odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
+        what = (
+            f"X[0] has shape ({lengths[0]},) and X[{odd}] has shape ({lengths[odd]},)"
+            if odd is not None
+            else f"they do not form a table ({error})"
+        )
         raise ValueError(
-            f"X is a list of 1-D rows, read as sequences of one token each, but X[0] has shape "
-            f"{lengths[0]} and X[{odd}] has shape {lengths[odd]}. Pass (L, D) arrays; tokens of one "
-            "feature need a second axis, x.reshape(-1, 1)."
+            f"X is a list of 1-D rows, read as sequences of one token each, but {what}. Pass (L, D) "
+            "arrays; tokens of one feature need a second axis, x.reshape(-1, 1)."
         ) from error
     return _pack_array(rows)
 
 
 def _pack_array(X):
     """Read an array by its number of axes."""
-    if X.dtype.kind == "O" and X.size and (X.ndim == 1 or (X.ndim == 2 and X.shape[1] == 1)):
-        column = X.reshape(-1)
-        if _ndim(column[0]) >= 1 or any(_ndim(x) >= 1 for x in column):
-            return _conversion.from_list(column)
+    _conversion.refuse_masked(X, "X")
+    if X.dtype.kind == "O" and X.ndim in (1, 2) and any(_ndim(x) >= 1 for x in X.flat):
+        if X.ndim == 2 and X.shape[1] > 1:
+            raise ValueError(
+                f"Expected one column of (L, D) arrays, got {X.shape[1]}: shape {X.shape}. Pass one of them, "
+                "or join their features token by token first."
+            )
+        return _conversion.from_list(X.reshape(-1))
     if X.ndim == 3:
         return _conversion.from_flat(
             X.reshape(-1, X.shape[2]) if X.size else X.reshape(X.shape[0] * X.shape[1], X.shape[2]),
@@ -166,6 +186,14 @@ def _pack_array(X):
         )
     if X.ndim == 2:
         return X, np.arange(X.shape[0] + 1)
+    if X.ndim == 1 and not X.size:
+        return X.reshape(0, 1), np.zeros(1, dtype=np.int64)
+    if X.ndim == 1 and X.dtype.kind in "USO":
+        raise ValueError(
+            f"Expected sequences of tokens, got a 1-D array of shape {X.shape} that holds "
+            f"{type(X[0]).__name__} objects; tokens must be numbers: embed or encode them, and pass a list "
+            "of (L, D) arrays."
+        )
     if X.ndim == 1:
         raise ValueError(
             f"Expected sequences of tokens, got a 1-D array of shape {X.shape} instead. Reshape your "
@@ -180,6 +208,8 @@ def _pack_array(X):
 
 def _ndim(x):
     """Number of axes of an array, or the depth of nested lists, judged by first elements."""
+    if is_numpy_array(x) and x.dtype.kind == "O" and x.ndim == 1 and x.size:
+        return 1 + _ndim(x[0])  # an array of token vectors: what Parquet readers give
     if hasattr(x, "ndim"):
         return x.ndim
     if isinstance(x, list | tuple):
@@ -192,8 +222,7 @@ def _check_buffer(values, dtype):
     values = to_numpy(values)
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
-    if values.dtype.kind not in "O":
-        values = _conversion.require_numeric(values, "X")
+    values = _conversion.require_numeric(values, "X")
     values = check_array(values, dtype=list(dtype), order="C", ensure_all_finite=False)
     return np.require(values, requirements=["C_CONTIGUOUS", "ALIGNED"])
 
@@ -209,25 +238,28 @@ def _refuse_empty_sequences(offsets, n_features):
         )
 
 
-def _refuse_nonfinite(values, offsets, *, padded):
-    """Raise for the first token that holds NaN or infinity, naming its sequence."""
+def _refuse_nonfinite(checked, X, ensure_finite):
+    """Raise for the first token that holds infinity or, unless allowed, NaN; name its sequence."""
+    if not ensure_finite:
+        return
+    values, offsets = checked.values, checked.offsets
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return
     rows_per_block = max(1, 2**20 // values.shape[1])
     for start in range(0, values.shape[0], rows_per_block):
-        bad = ~np.isfinite(values[start : start + rows_per_block])
+        block = values[start : start + rows_per_block]
+        bad = np.isinf(block) if ensure_finite == "allow-nan" else ~np.isfinite(block)
         if bad.any():
             row, feature = np.argwhere(bad)[0]
             token = start + row
             i = np.searchsorted(offsets, token, side="right") - 1
             shape = (int(offsets[i + 1] - offsets[i]), values.shape[1])
-            what = "NaN" if np.isnan(values[token, feature]) else "infinity"
-            hint = (
-                "RaggedArray.from_padded(X) drops a tail of NaN rows"
-                if padded
-                else "impute or drop such tokens"
-            )
+            is_nan = np.isnan(values[token, feature])
+            what = "NaN" if is_nan else "infinity"
+            hint = "impute or drop such tokens"
+            if is_nan and getattr(X, "ndim", 0) == 3:
+                hint = "RaggedArray.from_padded(X) drops a tail of NaN rows"
             raise ValueError(
                 f"Input X contains {what}: X[{i}] (shape {shape}) at token {token - offsets[i]}, "
                 f"feature {feature}; {hint}."

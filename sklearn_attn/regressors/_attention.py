@@ -1,13 +1,11 @@
 """The four regressors: what differs is the activation."""
 
-import math
 from numbers import Real
-
-from sklearn.utils import check_scalar
 
 from ..activations import get_activation
 from ._base import BaseAttentionRegressor
 from ._docstring import document
+from ._validation import check_number
 
 
 @document(
@@ -79,9 +77,7 @@ class ErfAttentionRegressor(BaseAttentionRegressor):
             if self.offset != "learn":
                 raise ValueError(f"offset must be a number or 'learn', got {self.offset!r}.")
             return get_activation("erf", 0.0), True
-        check_scalar(self.offset, "offset", Real)
-        if not math.isfinite(self.offset):
-            raise ValueError(f"offset must be finite, got {self.offset}.")
+        check_number(self.offset, "offset", Real)
         return get_activation("erf", float(self.offset)), False
 
     def _fitted_activation(self):

@@ -109,8 +109,6 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
             fit_intercept=self.fit_intercept,
             fit_offset=fit_offset,
         ) as objective:
-            if isinstance(init, AttentionParameters) and np.isnan(init.intercept):
-                init = init._replace(intercept=objective.target_mean)
             random_state = check_random_state(self.random_state)
             starts = starting_points(objective, init, self.n_init, random_state, offset)
             results = [

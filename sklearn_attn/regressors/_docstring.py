@@ -27,7 +27,7 @@ _DOCSTRING = """{title}
         Where the fit starts. "auto": uniform attention, k = 0, and the v along the covariance of y with
         pooled tokens that minimises the objective; it depends on the data only. "random": normal k
         and v such that scores, and token values in units of y, have variance about one. Or a pair
-        of (D,) arrays.
+        of (D,) arrays, to which the best intercept is added.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     max_iter : int, default=1000

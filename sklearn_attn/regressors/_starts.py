@@ -27,7 +27,22 @@ def starting_points(objective, init, n_init, random_state, offset):
         elif init == "auto":
             yield auto_start(objective, offset)
         else:
-            yield objective.pack(init)
+            yield given_start(objective, init)
+
+
+def given_start(objective, parameters):
+    """Start from given parameters; an intercept of NaN stands for the best one beside them.
+
+    In the scaled problem the second derivative with respect to the intercept is one, so that the
+    best is one Newton step, and one pass over X, away from any other.
+    """
+    if not np.isnan(parameters.intercept):
+        return objective.pack(parameters)
+    theta = objective.pack(parameters._replace(intercept=objective.target_mean))
+    if objective.fit_intercept:
+        place = 2 * objective.X.n_features
+        theta[place] -= objective.value_and_gradient(theta)[1][place]
+    return theta
 
 
 def auto_start(objective, offset):

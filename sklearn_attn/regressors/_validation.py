@@ -91,13 +91,12 @@ def check_parameters(estimator):
     TypeError, ValueError
         Naming the parameter, what it must be, and what it is.
     """
-    non_negative = {"target_type": Real, "min_val": 0}
-    finite(check_scalar(estimator.alpha, "alpha", **non_negative), "alpha")
+    for name in ("alpha", "tol"):
+        check_number(getattr(estimator, name), name, Real, min_val=0)
     if estimator.alpha_key is not None:
-        finite(check_scalar(estimator.alpha_key, "alpha_key", **non_negative), "alpha_key")
-    check_scalar(estimator.tol, "tol", **non_negative)
-    check_scalar(estimator.max_iter, "max_iter", Integral, min_val=1)
-    check_scalar(estimator.n_init, "n_init", Integral, min_val=1)
+        check_number(estimator.alpha_key, "alpha_key", Real, min_val=0)
+    for name in ("max_iter", "n_init"):
+        check_number(getattr(estimator, name), name, Integral, min_val=1)
     check_scalar(estimator.verbose, "verbose", Integral, min_val=0)
     for name in ("fit_intercept", "warm_start"):
         check_scalar(getattr(estimator, name), name, (bool, np.bool_))
@@ -105,17 +104,19 @@ def check_parameters(estimator):
         raise ValueError(f"solver must be 'lbfgs', got {estimator.solver!r}.")
 
 
-def finite(value, name):
-    """Refuse NaN and infinity, which comparisons let through."""
+def check_number(value, name, target_type, **bounds):
+    """Refuse what is no finite number of the type, booleans included, or lies outside the bounds."""
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be a number, got {value}.")
+    check_scalar(value, name, target_type, **bounds)
     if not np.isfinite(value):
         raise ValueError(f"{name} must be finite, got {value}.")
-    return value
 
 
 def check_init(init, n_features, offset, dtype=np.float64):
     """Validate `init`: a name is kept, a (key, value) pair becomes AttentionParameters.
 
-    The intercept of a pair is NaN: it starts at the weighted mean of y, which is not known here.
+    The intercept of a pair is NaN: it starts at the best value for that pair.
 
     Raises
     ------

@@ -38,41 +38,43 @@ def lbfgs(objective, start, *, max_iter=1000, tol=1e-5, callback=None):
     BLAS is held to one thread meanwhile: its spinning threads would fight those of the fused kernel,
     and the vectors of the optimiser are short.
     """
+    with _threadpools().limit(limits=1, user_api="blas"):
+        return _lbfgs(objective, start, max_iter, tol, callback)
+
+
+def _lbfgs(objective, start, max_iter, tol, callback):
     evaluation = _LastEvaluation(objective)
     value, gradient = evaluation(start)
-    stop_crit = float(np.linalg.norm(gradient))
-    loss_curve = [float(value)]
-    if stop_crit <= tol:
-        return SolverResult(start, value, stop_crit, 0, True, "The start is stationary.", loss_curve)
-    best = (start.copy(), value, stop_crit)
+    best = start, value, float(np.linalg.norm(gradient))
+    loss_curve = [value]
+    if best[2] <= tol:
+        return SolverResult(*best, 0, True, "the start is stationary", loss_curve)
 
     def after_iteration(intermediate_result):
         nonlocal best
-        theta = intermediate_result.x
+        theta = intermediate_result.x.copy()
         value, gradient = evaluation(theta)
-        best = (theta.copy(), value, float(np.linalg.norm(gradient)))
-        loss_curve.append(float(value))
+        best = theta, value, float(np.linalg.norm(gradient))
+        loss_curve.append(value)
         if callback is not None:
-            callback(len(loss_curve) - 1, best[1], best[2])
+            callback(len(loss_curve) - 1, value, best[2])
         if best[2] <= tol:
             raise StopIteration
 
     options = {
         "maxiter": max_iter,
-        "maxfun": 10 * max_iter + 100,
+        "maxfun": _MAX_LINE_SEARCH * max_iter,
         "maxcor": _MEMORY,
         "maxls": _MAX_LINE_SEARCH,
         "ftol": 0.0,  # the gradient alone decides
         "gtol": 0.0,
     }
-    with _threadpools().limit(limits=1, user_api="blas"):
-        outcome = minimize(
-            evaluation, start, jac=True, method="L-BFGS-B", callback=after_iteration, options=options
-        )
-    theta, value, stop_crit = best
-    converged = stop_crit <= tol
-    message = "converged" if converged else _reason(outcome, len(loss_curve) - 1, max_iter)
-    return SolverResult(theta, value, stop_crit, len(loss_curve) - 1, converged, message, loss_curve)
+    outcome = minimize(
+        evaluation, start, jac=True, method="L-BFGS-B", callback=after_iteration, options=options
+    )
+    n_iter, converged = len(loss_curve) - 1, best[2] <= tol
+    message = "converged" if converged else _reason(outcome, n_iter, max_iter)
+    return SolverResult(*best, n_iter, converged, message, loss_curve)
 
 
 class _LastEvaluation:

@@ -1,0 +1,90 @@
+"""L-BFGS on functions whose minimum is known."""
+
+import numpy as np
+import pytest
+from scipy.optimize import rosen, rosen_der
+from threadpoolctl import threadpool_info
+
+from sklearn_attn.solvers import lbfgs
+
+
+class Counted:
+    """A smooth function that counts its evaluations and watches the BLAS threads."""
+
+    def __init__(self, value, gradient):
+        self.value, self.gradient = value, gradient
+        self.points, self.blas_threads = [], set()
+
+    def value_and_gradient(self, theta):
+        self.points.append(theta.copy())
+        self.blas_threads |= {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+        return self.value(theta), self.gradient(theta)
+
+
+def quadratic():
+    scales, centre = np.logspace(0, 2, 8), np.arange(8.0)
+    return Counted(lambda x: 0.5 * float(scales @ (x - centre) ** 2), lambda x: scales * (x - centre)), centre
+
+
+def test_finds_the_minimum_of_a_quadratic():
+    objective, centre = quadratic()
+    result = lbfgs(objective, np.zeros(8), tol=1e-8)
+    assert result.converged
+    np.testing.assert_allclose(result.params, centre, atol=1e-7)
+    assert result.objective == pytest.approx(0.0, abs=1e-12)
+
+
+def test_finds_the_minimum_of_rosenbrock():
+    result = lbfgs(Counted(rosen, rosen_der), np.full(6, -1.0), tol=1e-7)
+    assert result.converged
+    np.testing.assert_allclose(result.params, 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("max_iter", [1, 7, 1000])
+def test_says_whether_it_converged(max_iter):
+    objective, _ = quadratic()
+    result = lbfgs(objective, np.zeros(8), tol=1e-6, max_iter=max_iter)
+    assert result.stop_crit == pytest.approx(np.linalg.norm(objective.gradient(result.params)), rel=1e-14)
+    assert result.converged == (result.stop_crit <= 1e-6) == (max_iter == 1000)
+    assert result.n_iter <= max_iter
+    assert ("max_iter=" in result.message) == (not result.converged)
+
+
+def test_curve_and_callback():
+    objective, _ = quadratic()
+    calls = []
+    result = lbfgs(objective, np.zeros(8), callback=lambda *state: calls.append(state))
+    assert len(result.loss_curve) == result.n_iter + 1
+    assert result.loss_curve[0] == objective.value(np.zeros(8))
+    assert result.loss_curve[-1] == result.objective == objective.value(result.params)
+    assert (np.diff(result.loss_curve) <= 0).all()
+    assert [n for n, _, _ in calls] == list(range(1, result.n_iter + 1))
+    assert calls[-1][1:] == (result.objective, result.stop_crit)
+
+
+def test_no_point_is_evaluated_twice():
+    objective, _ = quadratic()
+    lbfgs(objective, np.zeros(8))
+    assert len({point.tobytes() for point in objective.points}) == len(objective.points)
+
+
+def test_a_stationary_start_is_the_result():
+    objective, centre = quadratic()
+    result = lbfgs(objective, centre)
+    assert (result.n_iter, result.converged, len(objective.points)) == (0, True, 1)
+
+
+def test_a_tolerance_beyond_rounding_is_not_called_converged():
+    objective, _ = quadratic()
+    result = lbfgs(objective, np.full(8, 0.1), tol=0.0, max_iter=10_000)
+    assert result.converged == (result.stop_crit == 0.0)
+    if not result.converged:
+        assert "line search" in result.message
+
+
+def test_blas_is_held_to_one_thread():
+    before = [lib["num_threads"] for lib in threadpool_info()]
+    objective, _ = quadratic()
+    lbfgs(objective, np.zeros(8))
+    assert objective.blas_threads == {1}
+    assert [lib["num_threads"] for lib in threadpool_info()] == before

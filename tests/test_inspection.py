@@ -1,0 +1,86 @@
+"""The attention display: its arguments, and what it draws."""
+
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_attn import SoftmaxAttentionRegressor
+from sklearn_attn.inspection import AttentionDisplay
+from sklearn_attn.preprocessing import TokenTransformer
+
+
+@pytest.fixture
+def model(sequences):
+    return SoftmaxAttentionRegressor(0.1).fit(sequences, np.arange(12.0))
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def test_shows_the_weights_of_an_estimator(model, sequences):
+    display = AttentionDisplay.from_estimator(
+        model, sequences[:4], locations=[0, 0, 8, 1], labels=list("abcd")
+    )
+    for shown, expected in zip(display.weights, model.attention_weights(sequences[:4]), strict=True):
+        np.testing.assert_array_equal(shown, expected[:, 0])
+    assert display.plot() is display
+    image = display.image_.get_array()
+    assert image.shape == (4, 9)
+    np.testing.assert_array_equal(image.mask.sum(axis=1), [6, 8, 0, 7])  # blank after the last token
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == list("abcd")
+    assert display.figure_ is display.ax_.figure
+
+
+def test_goes_through_a_pipeline(sequences):
+    pipeline = make_pipeline(TokenTransformer(StandardScaler()), SoftmaxAttentionRegressor())
+    pipeline.fit(sequences, np.arange(12.0))
+    display = AttentionDisplay.from_estimator(pipeline, sequences)
+    expected = pipeline[-1].attention_weights(pipeline[0].transform(sequences))
+    np.testing.assert_array_equal(np.concatenate(display.weights), expected.values[:, 0])
+
+
+def test_draws_on_given_axes():
+    _, ax = plt.subplots()
+    display = AttentionDisplay.from_weights([[0.2, 0.8], [1.0]]).plot(ax=ax, colorbar=False)
+    assert display.ax_ is ax
+    assert len(ax.figure.axes) == 1
+    assert ax.get_xlim() == (-0.5, 1.5)
+
+
+def test_negative_weights_have_a_colour_of_their_own():
+    display = AttentionDisplay.from_weights([[-0.5, 2.0]]).plot()
+    assert display.image_.get_clim() == (-0.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([],), ValueError, "at least one sequence"),
+        (([[1.0]], [0, 0]), ValueError, "locations has 2 entries for 1 sequences"),
+        (([[1.0]], [1]), ValueError, r"locations\[0\] = 1 lies outside sequence 0 of 1 tokens"),
+        (([[1.0]], None, ["a", "b"]), ValueError, "labels has 2 entries"),
+        (("weights",), TypeError, "RaggedArray or a list"),
+    ],
+)
+def test_bad_arguments(arguments, error, message):
+    names = ("locations", "labels")
+    with pytest.raises(error, match=message):
+        AttentionDisplay.from_weights(arguments[0], **dict(zip(names, arguments[1:], strict=False)))
+
+
+def test_says_what_to_install_without_matplotlib():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.pyplot'] = None\n"
+        "from sklearn_attn.inspection import AttentionDisplay\n"
+        "AttentionDisplay.from_weights([[1.0]]).plot()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'sklearn_attn[plot]'" in run.stderr

@@ -1,0 +1,30 @@
+"""The README's snippet runs, is as short as it says, and shows what it promises."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+@pytest.fixture(scope="module")
+def text():
+    if not README.exists():
+        pytest.skip("README.md is not beside the tests; run them in a checkout")
+    return README.read_text(encoding="utf-8")
+
+
+def test_the_snippet_runs_and_finds_the_needle(text, capsys):
+    (snippet,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    statements = [line for line in snippet.splitlines() if line.strip() and not line.startswith(("from", "import"))]
+    assert len(statements) <= 10
+    exec(compile(snippet, "README.md", "exec"), {})
+    score, found = map(float, capsys.readouterr().out.split())
+    assert 0.8 < score < 1.0
+    assert found > 0.9
+
+
+def test_both_commands_are_there(text):
+    assert 'pip install ".[plot]" && python examples/quickstart.py' in text
+    assert 'pip install ".[test]" && pytest' in text
