@@ -92,8 +92,7 @@ class TokenTransformer(_RaggedTagsMixin, TransformerMixin, BaseEstimator, auto_w
             tags.input_tags.positive_only = inner.input_tags.positive_only
             tags.target_tags.required = inner.target_tags.required
             tags.non_deterministic = inner.non_deterministic
-            if inner.transformer_tags is not None:
-                tags.transformer_tags.preserves_dtype = inner.transformer_tags.preserves_dtype
+            tags.transformer_tags = inner.transformer_tags or tags.transformer_tags
         return tags
 
     def fit(self, X, y=None):
@@ -123,17 +122,9 @@ class TokenTransformer(_RaggedTagsMixin, TransformerMixin, BaseEstimator, auto_w
         return self._keep(X, checked, inner)
 
     def fit_transform(self, X, y=None):
-        """Do as `fit` and `transform`, with the `fit_transform` of the inner transformer if it has one.
+        """Take what `fit` takes, return what `transform` returns.
 
-        Parameters
-        ----------
-        X, y : RaggedArray, list, tuple or array, and array-like
-            As in `fit`.
-
-        Returns
-        -------
-        RaggedArray, or array or frame of shape (n, n_features_out)
-            As from `transform`.
+        It calls the `fit_transform` of the inner transformer, where it has one.
         """
         checked, inner, args = self._prepare(X, y)
         one_step = hasattr(inner, "fit_transform")
@@ -169,35 +160,14 @@ class TokenTransformer(_RaggedTagsMixin, TransformerMixin, BaseEstimator, auto_w
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X):
-        """Undo `transform` for every token, where the inner transformer can.
-
-        Parameters
-        ----------
-        X : RaggedArray, list, tuple or array
-            Sequences of tokens as `transform` returns them.
-
-        Returns
-        -------
-        RaggedArray, or array or frame of shape (n, D)
-            As from `transform`.
-        """
+        """Undo `transform`, where the inner transformer can: n_features_out features in, D out."""
         check_is_fitted(self)
         checked = check_ragged(X, ensure_finite=self._ensure_finite(X))
         return self._repack(self.transformer_.inverse_transform(_tokens(X, checked)), X, checked)
 
     @available_if(_inner_has("get_feature_names_out"))
     def get_feature_names_out(self, input_features=None):
-        """Name the features of a transformed token, as the inner transformer does.
-
-        Parameters
-        ----------
-        input_features : array-like of str of shape (D,), optional
-            Names of the features of a token, by default those seen in fit, or x0, x1, ...
-
-        Returns
-        -------
-        ndarray of str of shape (n_features_out,)
-        """
+        """Name the features of a transformed token as the inner transformer does: (n_features_out,) str."""
         names = _token_feature_names(self, input_features)
         return self.transformer_.get_feature_names_out(names)
 
@@ -206,15 +176,6 @@ class TokenTransformer(_RaggedTagsMixin, TransformerMixin, BaseEstimator, auto_w
 
         A frame has no place for sequences: the output remains a RaggedArray, unless X is a 2-D array or
         frame. In a Pipeline, which sets the output of all its steps, the later ones return frames.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"}, optional
-            As in scikit-learn; None changes nothing.
-
-        Returns
-        -------
-        self
         """
         for inner in (self.transformer, getattr(self, "transformer_", None)):
             if hasattr(inner, "set_output"):
@@ -302,21 +263,26 @@ class _RowTransformer(_RaggedTagsMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _learn(self, X):
-        """Set what else `fit` learns; nothing by default."""
+        """Set what else fit learns."""
 
-    def get_feature_names_out(self, input_features=None):
-        """Name the columns, as shown in the example.
+    def transform(self, X):
+        """Turn every sequence into one row.
 
         Parameters
         ----------
-        input_features : array-like of str of shape (D,), optional
-            Names of the features of a token, by default those seen in fit, or x0, x1, ...
+        X : RaggedArray, list, tuple or array
+            Sequences in any form that `fit` takes.
 
         Returns
         -------
-        ndarray of str
-            One name per column of `transform`.
+        ndarray of shape (n, n_columns)
+            In the float dtype of X.
         """
+        check_is_fitted(self)
+        return self._rows(validate_ragged(self, X, reset=False))
+
+    def get_feature_names_out(self, input_features=None):
+        """Name the columns of `transform`, as the example shows, after the (D,) names of a token's features."""
         names = _token_feature_names(self, input_features)
         return np.array([f"{prefix}_{name}" for prefix in self._prefixes() for name in names], dtype=object)
 
@@ -334,8 +300,6 @@ class SequencePooler(_RowTransformer):
     ----------
     n_features_in_ : int
         Number of features of a token, D.
-    feature_names_in_ : ndarray of str of shape (D,)
-        Only where X was a frame of one token per row.
 
     Examples
     --------
@@ -352,21 +316,7 @@ class SequencePooler(_RowTransformer):
     def __init__(self, pooling="mean"):
         self.pooling = pooling
 
-    def transform(self, X):
-        """Pool every sequence.
-
-        Parameters
-        ----------
-        X : RaggedArray, list, tuple or array
-            Sequences in any form that `fit` takes.
-
-        Returns
-        -------
-        ndarray of shape (n, n_poolings * D)
-            In the float dtype of X; sums are taken in float64.
-        """
-        check_is_fitted(self)
-        X = validate_ragged(self, X, reset=False)
+    def _rows(self, X):
         total = cache(lambda: _sum(X))
         pooled = [_POOLINGS[name](X, total) for name in self._prefixes()]
         return np.concatenate(pooled, axis=1, dtype=X.values.dtype, casting="same_kind")
@@ -448,8 +398,6 @@ class SequencePadder(_RowTransformer):
         Number of tokens that are kept.
     n_features_in_ : int
         Number of features of a token, D.
-    feature_names_in_ : ndarray of str of shape (D,)
-        Only where X was a frame of one token per row.
 
     Examples
     --------
@@ -466,26 +414,7 @@ class SequencePadder(_RowTransformer):
     def __init__(self, max_length=None):
         self.max_length = max_length
 
-    def transform(self, X):
-        """Pad or cut every sequence to `max_length_` tokens.
-
-        Parameters
-        ----------
-        X : RaggedArray, list, tuple or array
-            Sequences in any form that `fit` takes.
-
-        Returns
-        -------
-        ndarray of shape (n, max_length_ * D)
-            Token after token, in the float dtype of X.
-
-        Warns
-        -----
-        UserWarning
-            If a sequence is longer than those of fit and `max_length` was not given.
-        """
-        check_is_fitted(self)
-        X = validate_ragged(self, X, reset=False)
+    def _rows(self, X):
         n_cut = np.count_nonzero(X.lengths > self.max_length_)
         if n_cut and self.max_length is None:
             warnings.warn(
@@ -493,7 +422,7 @@ class SequencePadder(_RowTransformer):
                 f"the first {self.max_length_}; set max_length to choose how many are kept, up to "
                 f"{X.lengths.max()}.",
                 UserWarning,
-                stacklevel=3,  # past the wrapper of set_output
+                stacklevel=4,  # the caller of transform, past the wrapper of set_output
             )
         return X.to_padded(self.max_length_, fill_value=0.0).reshape(len(X), -1)
 

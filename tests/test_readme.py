@@ -17,7 +17,9 @@ def text():
 
 def test_the_snippet_runs_and_finds_the_needle(text, capsys):
     (snippet,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    statements = [line for line in snippet.splitlines() if line.strip() and not line.startswith(("from", "import"))]
+    statements = [
+        line for line in snippet.splitlines() if line.strip() and not line.startswith(("from", "import"))
+    ]
     assert len(statements) <= 10
     exec(compile(snippet, "README.md", "exec"), {})
     score, found = map(float, capsys.readouterr().out.split())
