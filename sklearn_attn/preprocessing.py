@@ -282,7 +282,7 @@ class _RowTransformer(_RaggedTagsMixin, TransformerMixin, BaseEstimator):
         return self._rows(validate_ragged(self, X, reset=False))
 
     def get_feature_names_out(self, input_features=None):
-        """Name the columns of `transform`, as the example shows, after the (D,) names of a token's features."""
+        """Name the columns of `transform`, as in the example, by the (D,) names of a token's features."""
         names = _token_feature_names(self, input_features)
         return np.array([f"{prefix}_{name}" for prefix in self._prefixes() for name in names], dtype=object)
 

@@ -1,6 +1,7 @@
 """scikit-learn's own checks, the spine of the suite."""
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from sklearn_attn import (
     ErfAttentionRegressor,
@@ -27,3 +28,9 @@ EXPECTED_FAILED_CHECKS = {}
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS, ids=str)
+def test_there_are_checks_to_run(estimator):
+    # an estimator that is tagged as taking no 2-D array would be asked one question only
+    assert sum(1 for _ in estimator_checks_generator(estimator)) > 50

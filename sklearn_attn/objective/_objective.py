@@ -94,8 +94,9 @@ class AttentionObjective:
     def _set_scales(self):
         total_weight = self.sample_weight.sum()
         mean = self.target_mean = self.sample_weight @ self.y / total_weight if self.fit_intercept else 0.0
-        variance = self.sample_weight @ (self.y - mean) ** 2 / total_weight
-        self.target_scale = math.sqrt(variance) if variance > 0 else 1.0
+        with np.errstate(over="ignore"):
+            variance = float(self.sample_weight @ (self.y - mean) ** 2 / total_weight)
+        self.target_scale = _root(variance, "y")
         self.token_scale = _root_mean_square(self.X, self.sample_weight)
         self._objective_scale = 2.0 * total_weight * self.target_scale**2
         D = self.X.n_features
@@ -252,8 +253,15 @@ def _root_mean_square(X, sample_weight):
     xp = array_namespace(X.values)
     token_weight = np.repeat(sample_weight / X.lengths, X.lengths) / sample_weight.sum()
     if is_numpy_array(X.values):
-        squares = np.einsum("ij,ij->i", X.values, X.values)
+        with np.errstate(over="ignore"):
+            squares = np.einsum("ij,ij->i", X.values, X.values)
     else:
         squares = to_numpy(xp.sum(X.values * X.values, axis=1))
-    mean_square = float(token_weight @ squares) / X.n_features
+    return _root(float(token_weight @ squares) / X.n_features, "X")
+
+
+def _root(mean_square, name):
+    """Take the root of a mean square: 1 if it is zero, an error if the square of a number overflowed."""
+    if not math.isfinite(mean_square):
+        raise ValueError(f"The squares of {name} overflow their float type: divide {name} by a typical size.")
     return math.sqrt(mean_square) if mean_square > 0 else 1.0

@@ -1,11 +1,9 @@
 """L-BFGS: SciPy's, with our stop criterion."""
 
-from functools import cache
-
 import numpy as np
 from scipy.optimize import minimize
-from threadpoolctl import ThreadpoolController
 
+from ._blas import single_threaded_blas
 from ._result import SolverResult
 
 # Pairs of (step, gradient change) kept. 10 is SciPy's default; on text embeddings 20 took a fifth
@@ -35,10 +33,10 @@ def lbfgs(objective, start, *, max_iter=1000, tol=1e-5, callback=None):
 
     Notes
     -----
-    BLAS is held to one thread meanwhile: its spinning threads would fight those of the fused kernel,
-    and the vectors of the optimiser are short.
+    BLAS is held to one thread meanwhile: the vectors of the optimiser are short, and the fused kernel
+    needs the cores.
     """
-    with _threadpools().limit(limits=1, user_api="blas"):
+    with single_threaded_blas():
         return _lbfgs(objective, start, max_iter, tol, callback)
 
 
@@ -97,9 +95,3 @@ def _reason(outcome, n_iter, max_iter):
     if n_iter >= max_iter:
         return f"it reached max_iter={max_iter}"
     return f"the line search found no lower point (SciPy: {outcome.message})"
-
-
-@cache
-def _threadpools():
-    """The libraries with thread pools in this process; finding them takes milliseconds."""
-    return ThreadpoolController()

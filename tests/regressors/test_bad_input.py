@@ -62,6 +62,12 @@ def test_a_single_sequence_of_tokens(Regressor, data):
         Regressor().fit(data[0][0], [1.0] * (len(data[0][0]) + 1))
 
 
+@pytest.mark.parametrize(("scale_X", "scale_y", "name"), [(1e200, 1.0, "X"), (1.0, 1e200, "y")])
+def test_numbers_whose_squares_overflow(Regressor, data, scale_X, scale_y, name):
+    with pytest.raises(ValueError, match=f"squares of {name} overflow.*divide {name}"):
+        Regressor().fit([scale_X * x for x in data[0]], scale_y * data[1])
+
+
 @pytest.mark.parametrize(
     ("weight", "message"),
     [

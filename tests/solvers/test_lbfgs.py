@@ -6,6 +6,7 @@ from scipy.optimize import rosen, rosen_der
 from threadpoolctl import threadpool_info
 
 from sklearn_attn.solvers import lbfgs
+from sklearn_attn.solvers._blas import single_threaded_blas
 
 
 class Counted:
@@ -87,4 +88,15 @@ def test_blas_is_held_to_one_thread():
     objective, _ = quadratic()
     lbfgs(objective, np.zeros(8))
     assert objective.blas_threads == {1}
+    assert [lib["num_threads"] for lib in threadpool_info()] == before
+
+
+def test_overlapping_fits_leave_blas_as_they_found_it():
+    before = [lib["num_threads"] for lib in threadpool_info()]
+    first, second = single_threaded_blas(), single_threaded_blas()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"} == {1}
+    second.__exit__(None, None, None)
     assert [lib["num_threads"] for lib in threadpool_info()] == before
