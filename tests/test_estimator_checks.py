@@ -18,6 +18,12 @@ REGRESSORS = [
     SoftplusAttentionRegressor(),
 ]
 
+# The checks' data are not scaled: only tiny steps do not diverge, and they do not converge.
+STOCHASTIC = [
+    type(regressor)(solver="sgd", learning_rate=1e-5, max_iter=20, random_state=0)
+    for regressor in (REGRESSORS[0], REGRESSORS[1], REGRESSORS[2], REGRESSORS[4])
+]
+
 # Every check that is expected to fail, by class name, with its reason.
 EXPECTED_FAILED_CHECKS = {}
 
@@ -27,6 +33,12 @@ EXPECTED_FAILED_CHECKS = {}
     expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS.get(type(estimator).__name__, {}),
 )
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(STOCHASTIC)
+def test_scikit_learn_checks_of_stochastic_gradient_descent(estimator, check):
     check(estimator)
 
 

@@ -19,7 +19,8 @@ def load_review_needles(
     A document is `length` sentences, all from newspapers but one film review at a random place; the
     target is that review's mean human sentiment rating, from -4 to 4. Every sentence is a
     384-dimensional embedding. The sentences of the training and of the test half are disjoint: each half owns
-    2,000 reviews and 1,000 newspaper sentences.
+    2,000 reviews and 991 newspaper sentences. Of newspaper sentences with the same embedding the first
+    alone is used.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ def load_review_needles(
         At most 2,000 per half; every review is used at most once. By default all of them.
     length : int or (int, int), default=(4, 12)
         Number of sentences of a document, or the first and the last of its possible numbers, which
-        are equally likely. At most 1,000: within a document no newspaper sentence appears twice.
+        are equally likely. At most 991: within a document no newspaper sentence appears twice.
     random_state : int, RandomState instance or None, default=0
         Draws lengths, newspaper sentences and places.
     return_X_y : bool, default=False
@@ -43,7 +44,7 @@ def load_review_needles(
         location : ndarray of int64 of shape (n,), the index of the review in its document;
         needle : ndarray of int64 of shape (n,), which review it is, from 0 to 3,999;
         sentence : ndarray of int64 of shape (n_tokens,), which sentence each token is: reviews as in
-        `needle`, newspaper sentences from 4,000;
+        `needle`, newspaper sentences from 4,000 to 5,999;
         DESCR : str, where the data come from.
     (data, target) : tuple
         With `return_X_y`.
@@ -71,7 +72,8 @@ def load_review_needles(
     folder = files("sklearn_attn.datasets") / "data"
     with (folder / "review_needles.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         needle, rating, hay, scale = (arrays[k] for k in ("needle", "needle_rating", "hay", "scale"))
-    half_needle, half_hay = len(needle) // 2, len(hay) // 2
+    hay_rows = np.sort(np.unique(hay, axis=0, return_index=True)[1])
+    half_needle, half_hay = len(needle) // 2, len(hay_rows) // 2
     if high > half_hay:
         raise ValueError(f"length must be at most {half_hay}, the newspaper sentences of a half, got {high}.")
     if n_documents is None:
@@ -86,7 +88,7 @@ def load_review_needles(
     parts = [
         _draw(
             np.arange(half * half_needle, half * half_needle + n_documents),
-            len(needle) + np.arange(half * half_hay, (half + 1) * half_hay),
+            len(needle) + hay_rows[half * half_hay : (half + 1) * half_hay],
             (low, high),
             np.random.RandomState(seeds[half]),
         )

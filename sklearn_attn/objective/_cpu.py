@@ -151,7 +151,7 @@ def _close(normalised, stats, sums, y, weight, intercept, gradient, scalars):
 
 
 @_strict_jit
-def _whole_sequences(
+def whole_sequences(
     X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept, first, last, scratch,
     gradient, scalars,
 ):  # fmt: skip
@@ -226,7 +226,7 @@ def evaluate(
             end = sequence + 1
             while end < y.shape[0] and offsets[end] < last_token and offsets[end + 1] - token <= block:
                 end += 1
-            _whole_sequences(
+            whole_sequences(
                 X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept,
                 sequence, end, scratch, gradient, scalars,
             )  # fmt: skip

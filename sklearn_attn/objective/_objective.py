@@ -167,13 +167,10 @@ class AttentionObjective:
             The derivatives with respect to k, v, b and c, whether or not b and c are fitted; 0 for c
             where the activation has no offset.
         """
-        activation = self.activation
-        if activation.has_offset:
-            activation = activation.with_offset(parameters.offset)
         if self.backend == "cpu":
-            terms = self._kernel.squared_error(activation, *parameters[:3])
+            terms = self._kernel.squared_error(self._activation_at(parameters), *parameters[:3])
         else:
-            terms = self._evaluate_generic(activation, parameters)
+            terms = self._squared_error(self.X, self._segments, self.y, self.sample_weight, parameters)
         error, key_gradient, value_gradient, intercept_gradient, offset_gradient = terms
         key, value = parameters.key, parameters.value
         # sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
@@ -185,6 +182,25 @@ class AttentionObjective:
             offset_gradient,
         )
         return float(objective), gradient
+
+    def batch_gradient(self, batch, parameters):
+        """Evaluate the gradient of sum_{i in batch} w_i (y_i - b - sigma(chi_i)^T z_i)^2.
+
+        Parameters
+        ----------
+        batch : ndarray of int
+            Which sequences.
+        parameters : AttentionParameters
+
+        Returns
+        -------
+        AttentionParameters
+            The derivatives with respect to k, v, b and c, as in `evaluate`, without the penalty.
+        """
+        X = self.X[batch]
+        segments = Segments(X.offsets, X.values)
+        terms = self._squared_error(X, segments, self.y[batch], self.sample_weight[batch], parameters)
+        return AttentionParameters(*terms[1:])
 
     def stop_criterion(self, theta):
         """Compute the Euclidean norm of the gradient of J / (2 W s_y^2) at theta."""
@@ -204,14 +220,20 @@ class AttentionObjective:
             ]
         )
 
-    def _evaluate_generic(self, activation, parameters):
-        values = self.X.values
+    def _activation_at(self, parameters):
+        return (
+            self.activation.with_offset(parameters.offset) if self.activation.has_offset else self.activation
+        )
+
+    def _squared_error(self, X, segments, y, sample_weight, parameters):
+        """Evaluate the squared error on X, and its gradient in float64, by plain array operations."""
         key, value, y, sample_weight = (
-            _like(x, values) for x in (parameters.key, parameters.value, self.y, self.sample_weight)
+            _like(x, X.values) for x in (parameters.key, parameters.value, y, sample_weight)
         )
         error, key_gradient, value_gradient, *rest = _generic.squared_error(
-            values, self._segments, y, sample_weight, activation, key, value, parameters.intercept
-        )
+            X.values, segments, y, sample_weight, self._activation_at(parameters), key, value,
+            parameters.intercept,
+        )  # fmt: skip
         to_float64 = [to_numpy(g).astype(np.float64) for g in (key_gradient, value_gradient)]
         return (error, *to_float64, *rest)
 

@@ -7,15 +7,32 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._backend import array_namespace, is_numpy_array
 from ..activations import get_activation
 from ..objective import AttentionObjective, AttentionParameters, project
 from ..ragged import RaggedArray, Segments, check_ragged, set_features, validate_ragged
-from ..solvers import lbfgs
+from ..solvers import Schedule, SGDState, lbfgs, sgd, sgd_pass
 from ._starts import starting_points
 from ._validation import check_init, check_parameters, check_sample_weight, check_target
+
+_ADVICE = {
+    "lbfgs": "Standardise the tokens (TokenTransformer(StandardScaler())), raise alpha or max_iter, or "
+    "accept a larger tol.",
+    "sgd": "Lower learning_rate, let the steps shrink with power_t above 0.5 or set average=True, raise "
+    "max_iter or tol, or use solver='lbfgs'; partial_fit makes single passes without this warning.",
+}
+
+
+def _has_partial_fit(estimator):
+    if estimator.solver != "sgd":
+        raise AttributeError(
+            "partial_fit is a pass of stochastic gradient descent: pass solver='sgd', got "
+            f"{estimator.solver!r}."
+        )
+    return True
 
 
 class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -34,6 +51,10 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
         n_init=1,
         max_iter=1000,
         tol=1e-5,
+        learning_rate=0.1,
+        power_t=0.0,
+        batch_size=1,
+        average=False,
         warm_start=False,
         random_state=None,
         verbose=0,
@@ -46,6 +67,10 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.learning_rate = learning_rate
+        self.power_t = power_t
+        self.batch_size = batch_size
+        self.average = average
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -81,7 +106,8 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
         Raises
         ------
         ValueError
-            If X, y, the weights or a parameter is not valid; the message names what is at fault.
+            If X, y, the weights or a parameter is not valid, or the descent of solver="sgd" diverges; the
+            message names what is at fault.
         TypeError
             If X holds no sequences (a generator, a string, sparse), or a parameter has another type.
 
@@ -92,41 +118,103 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
         """
         check_parameters(self)
         checked = check_ragged(X)
-        y = check_target(y, len(checked), type(self).__name__)
-        sample_weight = check_sample_weight(sample_weight, len(checked))
-        activation, fit_offset = self._initial_activation()
-        offset = getattr(activation, "offset", 0.0)
-        init = self._previous_parameters(checked) if self.warm_start else None
-        if init is None:
-            init = check_init(self.init, checked.n_features, offset)
-        with AttentionObjective(
-            checked,
-            y,
-            activation,
-            alpha_key=self.alpha if self.alpha_key is None else self.alpha_key,
-            alpha_value=self.alpha,
-            sample_weight=sample_weight,
-            fit_intercept=self.fit_intercept,
-            fit_offset=fit_offset,
-        ) as objective:
+        with self._build_objective(checked, y, sample_weight) as objective:
             random_state = check_random_state(self.random_state)
-            starts = starting_points(objective, init, self.n_init, random_state, offset)
-            results = [
-                lbfgs(objective, start, max_iter=self.max_iter, tol=self.tol, callback=self._report())
-                for start in starts
-            ]
+            init = self._previous_parameters(checked) if self.warm_start else None
+            starts = self._starts(objective, init, self.n_init, random_state)
+            results = [self._solve(objective, start, random_state) for start in starts]
         best = min(results, key=lambda result: result.objective)
         if not best.converged:
             warnings.warn(
                 f"{type(self).__name__} did not converge: {best.message}, with a scaled gradient norm of "
-                f"{best.stop_crit:.1e} above tol={self.tol:.1e}. Standardise the tokens "
-                "(TokenTransformer(StandardScaler())), raise alpha or max_iter, or accept a larger tol.",
+                f"{best.stop_crit:.1e} above tol={self.tol:.1e}. {_ADVICE[self.solver]}",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._keep(objective, best, checked.values.dtype)
         set_features(self, X, checked)
+        self._keep(objective, best, checked.values.dtype)
         return self
+
+    @available_if(_has_partial_fit)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Go on with one pass of stochastic gradient descent; with ``solver="sgd"`` only.
+
+        The sequences are taken in the order given. The first call starts where `fit` with one start would on
+        these data; later ones go on from the last call, or from `fit`. The stream has no end: the
+        penalty belongs to the sum over all sequences seen so far, those of this call included. What a
+        fit has seen counts once, whatever the number of its passes; after one by another solver the
+        counts begin at zero.
+
+        Parameters
+        ----------
+        X : RaggedArray, list, tuple or array
+            Sequences in any form that `fit` takes.
+        y : array-like of shape (n,)
+            One target per sequence.
+        sample_weight : float or array-like of shape (n,), optional
+            Weights of the sequences, at least 0, as in `fit`.
+
+        Returns
+        -------
+        self
+            Unchanged if an error is raised. `objective_` and `stop_crit_` are those of the data of
+            this call, and `loss_curve_` is one entry longer.
+
+        Raises
+        ------
+        AttributeError
+            With another solver.
+        ValueError, TypeError
+            As `fit`, or if X has another number of features than before, or the descent diverges.
+        """
+        check_parameters(self)
+        first = not hasattr(self, "key_")
+        checked = check_ragged(X) if first else validate_ragged(self, X, reset=False)
+        with self._build_objective(checked, y, sample_weight) as objective:
+            if first:
+                start = next(self._starts(objective, None, 1, check_random_state(self.random_state)))
+                state = SGDState.at(objective.unpack(start))
+                loss_curve = objective.original_units(objective.value_and_gradient(start)[0])
+            else:
+                state = getattr(self, "_sgd_state", None) or SGDState.at(self._previous_parameters(checked))
+                loss_curve = self.loss_curve_
+            result = sgd_pass(objective, state, self._schedule())
+        if first:
+            set_features(self, X, checked)
+        self._keep(objective, result, checked.values.dtype)
+        self.loss_curve_ = np.append(loss_curve, self.objective_)
+        self.n_iter_ = self.loss_curve_.size - 1
+        return self
+
+    def _build_objective(self, X, y, sample_weight):
+        """Check the target and the weights, and build what is minimised over X."""
+        activation, fit_offset = self._initial_activation()
+        return AttentionObjective(
+            X,
+            check_target(y, len(X), type(self).__name__),
+            activation,
+            alpha_key=self.alpha if self.alpha_key is None else self.alpha_key,
+            alpha_value=self.alpha,
+            sample_weight=check_sample_weight(sample_weight, len(X)),
+            fit_intercept=bool(self.fit_intercept),
+            fit_offset=fit_offset,
+        )
+
+    def _starts(self, objective, init, n_init, random_state):
+        """Yield flat starting vectors: the given one, else what `init` says, and random ones after it."""
+        offset = getattr(objective.activation, "offset", 0.0)
+        if init is None:
+            init = check_init(self.init, objective.X.n_features, offset)
+        return starting_points(objective, init, n_init, random_state, offset)
+
+    def _solve(self, objective, start, random_state):
+        options = {"max_iter": self.max_iter, "tol": self.tol, "callback": self._report()}
+        if self.solver == "lbfgs":
+            return lbfgs(objective, start, **options)
+        return sgd(objective, start, self._schedule(), random_state=random_state, **options)
+
+    def _schedule(self):
+        return Schedule(float(self.learning_rate), float(self.power_t), int(self.batch_size), self.average)
 
     def _initial_activation(self):
         """Return the activation at the start of the fit, and whether its offset is fitted."""
@@ -173,6 +261,11 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
         self.stop_crit_ = result.stop_crit
         self.loss_curve_ = objective.original_units(np.array(result.loss_curve))
         self.n_iter_ = result.n_iter
+        self._sgd_state = result.state
+        if result.state is not None:
+            self.t_ = result.state.n_steps
+        else:
+            vars(self).pop("t_", None)  # of an earlier fit by another solver
         return parameters
 
     def predict(self, X):

@@ -21,8 +21,9 @@ _DOCSTRING = """{title}
         Penalty of k, by default `alpha`.{offset_parameter}
     fit_intercept : bool, default=True
         Whether to fit b, which is not penalised; otherwise it is 0.
-    solver : {{"lbfgs"}}, default="lbfgs"
-        How the objective is minimised.
+    solver : {{"lbfgs", "sgd"}}, default="lbfgs"
+        How the objective is minimised: by L-BFGS, or by stochastic gradient descent, which also has
+        `partial_fit`; see Notes.
     init : {{"auto", "random"}} or (key, value), default="auto"
         Where the fit starts. "auto": uniform attention, k = 0, and the v along the covariance of y with
         pooled tokens that minimises the objective; it depends on the data only. "random": normal k
@@ -31,15 +32,25 @@ _DOCSTRING = """{title}
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     max_iter : int, default=1000
-        Largest number of iterations of each start.
+        Largest number of iterations of each start; an iteration of "sgd" is a pass over the data.
     tol : float, default=1e-5
         The fit has converged when the scaled gradient norm, `stop_crit_`, is at most this.
+    learning_rate : float, default=0.1
+        gamma > 0, with solver="sgd", as are the next three.
+    power_t : float, default=0.0
+        Step t has the rate gamma_t = gamma / (1 + t / D)^power_t.
+    batch_size : int, default=1
+        Sequences per step; the last batch of a pass may be shorter.
+    average : bool or int, default=False
+        True: the result is the average of the iterates of all steps. An int above 1: of those since
+        that many sequences have been seen.
     warm_start : bool, default=False
         Whether to start from the result of the previous fit, where there is one.
     random_state : int, RandomState instance or None, default=None
-        Drives random starts only: with one "auto" start a fit is deterministic.
+        Drives random starts, and the order of the sequences in `fit` with solver="sgd": with one
+        "auto" start a fit by L-BFGS is deterministic.
     verbose : int, default=0
-        1 prints a line every ten iterations, 2 one every iteration.
+        1 prints a line every ten iterations, 2 one every iteration, of `fit`.
 
     Attributes
     ----------
@@ -48,9 +59,11 @@ _DOCSTRING = """{title}
     intercept_ : float
         b.{offset_attribute}
     n_iter_ : int
-        Iterations of the start that was kept.
+        Iterations of the start that was kept; with solver="sgd" passes, those of `partial_fit` included.
+    t_ : int
+        Steps so far; with solver="sgd" only.
     objective_ : float
-        The minimised function at the result.
+        The minimised function at the result; after `partial_fit`, on the data of that call.
     stop_crit_ : float
         Norm of the gradient there of the objective over 2 sum(w) s_y^2, with respect to
         s_x k / sqrt(D), s_x v / (s_y sqrt(D)), b / s_y{offset_scaled}; s_x is the root mean square of the
@@ -72,10 +85,24 @@ _DOCSTRING = """{title}
     float32 tokens stay float32 in memory and in the results; all sums are float64. The objective is
     not convex: `n_init` finds out whether that matters.
 
+    With solver="sgd" step t on a batch B follows the gradient of
+
+        1 / (2 |B|) sum_{{i in B}} w_i (y_i - b - sigma(chi_i)^T z_i)^2
+
+    with the rate gamma_t for k and v, and gamma_t / D for b and a learned offset: all overlaps then
+    move on the time scale t / D of the theory of one-pass descent [1]_, [2]_. The penalty's share is a
+    division of k by 1 + gamma_t alpha_key / n after the step, and of v alike. In `fit`, n is the number of
+    sequences, so that the minimum is the one above, and the order is shuffled before every pass;
+    `objective_` and `stop_crit_` are computed after it, on all data. In `partial_fit`, n counts the
+    sequences seen so far: the penalty belongs to the sum over all of them. The rate has no units taken out:
+    scale X and y to variance about one, or the descent diverges.
+
     References
     ----------
     .. [1] O. Duranthon, P. Marion, C. Boyer, B. Loureiro, L. Zdeborova, "Statistical Advantage of Softmax
        Attention: Insights from Single-Location Regression", arXiv:2509.21936.
+    .. [2] P. Marion, R. Berthier, G. Biau, C. Boyer, "Attention layers provably solve single-location
+       regression", arXiv:2410.01537.
 
     Examples
     --------

@@ -100,8 +100,13 @@ def check_parameters(estimator):
     check_scalar(estimator.verbose, "verbose", Integral, min_val=0)
     for name in ("fit_intercept", "warm_start"):
         check_scalar(getattr(estimator, name), name, (bool, np.bool_))
-    if estimator.solver != "lbfgs":
-        raise ValueError(f"solver must be 'lbfgs', got {estimator.solver!r}.")
+    if estimator.solver not in ("lbfgs", "sgd"):
+        raise ValueError(f"solver must be 'lbfgs' or 'sgd', got {estimator.solver!r}.")
+    check_number(estimator.learning_rate, "learning_rate", Real, min_val=0, include_boundaries="neither")
+    check_number(estimator.power_t, "power_t", Real, min_val=0)
+    check_number(estimator.batch_size, "batch_size", Integral, min_val=1)
+    if not isinstance(estimator.average, bool | np.bool_):
+        check_number(estimator.average, "average", Integral, min_val=1)
 
 
 def check_number(value, name, target_type, **bounds):

@@ -2,5 +2,6 @@
 
 from ._lbfgs import lbfgs
 from ._result import SolverResult
+from ._sgd import Schedule, SGDState, sgd, sgd_pass
 
-__all__ = ["SolverResult", "lbfgs"]
+__all__ = ["SGDState", "Schedule", "SolverResult", "lbfgs", "sgd", "sgd_pass"]

@@ -25,6 +25,8 @@ class SolverResult:
         Why it stopped, for people.
     loss_curve : list of float
         The objective at the start and after every iteration.
+    state : object, optional
+        What the solver needs to go on, where it can.
     """
 
     params: np.ndarray
@@ -34,3 +36,4 @@ class SolverResult:
     converged: bool
     message: str
     loss_curve: list = field(repr=False, default_factory=list)
+    state: object = field(repr=False, default=None)

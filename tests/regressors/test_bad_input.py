@@ -110,7 +110,7 @@ def test_a_scalar_weight_is_every_sequences(Regressor, data):
         ("fit_intercept", "yes", TypeError, "fit_intercept must be an instance of"),
         ("warm_start", 1, TypeError, "warm_start must be an instance of"),
         ("verbose", -1, ValueError, "verbose == -1, must be >= 0"),
-        ("solver", "sgd", ValueError, "solver must be 'lbfgs', got 'sgd'"),
+        ("solver", "adam", ValueError, "solver must be 'lbfgs' or 'sgd', got 'adam'"),
         ("init", "ridge", ValueError, "init must be 'auto', 'random' or a"),
         ("init", 3, ValueError, r"init must be 'auto', 'random' or a \(key, value\) pair, got 3"),
         ("init", (np.ones(4),) * 3, ValueError, "pair"),
