@@ -29,27 +29,33 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_attn import LinearAttentionRegressor, RaggedArray, SoftmaxAttentionRegressor
 from sklearn_attn.preprocessing import SequencePooler, TokenTransformer
+from sklearn_attn.ragged import check_ragged
 
 N = 60
 GRID = {"alpha": [0.1, 1.0, 10.0]}
-FORMS = ["list", "object", "3-D", "packed", "column", "frame"]
-COLUMNS = ["column", "frame"]
+EQUAL = ["list", "object", "3-D", "packed", "column", "frame"]
+FORMS = EQUAL + [f"unequal {form}" for form in EQUAL if form != "3-D"]
+COLUMNS = [form for form in FORMS if form.endswith(("column", "frame"))]
 
 pytestmark = pytest.mark.usefixtures("array_api_dispatch")
 
 
 def make_X(form):
-    """Sixty sequences in one form; of equal length, so that a 3-D array can hold the same ones."""
-    X = np.random.default_rng(0).standard_normal((N, 4, 3))
-    ragged = RaggedArray.from_padded(X)
+    """Sixty sequences in one form: of four tokens, so that a 3-D array can hold them, or of one to six."""
+    rng = np.random.default_rng(0)
+    padded = rng.standard_normal((N, 4, 3))
+    ragged = RaggedArray.from_padded(padded)
+    if form.startswith("unequal"):
+        lengths = rng.integers(1, 7, N)
+        ragged = RaggedArray.from_flat(rng.standard_normal((lengths.sum(), 3)), lengths=lengths)
     return {
-        "list": list(X),
+        "list": list(ragged),
         "object": np.asarray(ragged),
-        "3-D": X,
+        "3-D": padded,
         "packed": ragged,
         "column": ragged.to_column(),
         "frame": pd.DataFrame({"X": np.asarray(ragged)}),
-    }[form]
+    }[form.removeprefix("unequal ")]
 
 
 @pytest.fixture(params=FORMS)
@@ -63,9 +69,10 @@ def column(request):
 
 
 @pytest.fixture
-def y():
-    rng = np.random.default_rng(1)
-    return make_X("3-D")[:, :, 0].sum(axis=1) + 0.1 * rng.standard_normal(N)
+def y(request):
+    """Sums of the first feature over the tokens of X, or of the column."""
+    X = check_ragged(request.getfixturevalue("X" if "X" in request.fixturenames else "column"))
+    return np.add.reduceat(X.values[:, 0], X.offsets[:-1]) + 0.1 * np.random.default_rng(1).standard_normal(N)
 
 
 @pytest.fixture
@@ -75,7 +82,7 @@ def model():
 
 def assert_as_packed(run, X, rtol=1e-6):
     """Run on X and on a RaggedArray: the results agree, and are finite."""
-    actual, expected = run(X), run(make_X("packed"))
+    actual, expected = run(X), run(check_ragged(X))
     assert np.isfinite(actual).all()
     np.testing.assert_allclose(actual, expected, rtol=rtol, atol=1e-8)
 

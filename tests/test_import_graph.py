@@ -14,16 +14,17 @@ PACKAGE = Path(sklearn_attn.__file__).parent
 # What each part may import of the package; a part may always import itself.
 ARROWS = {
     "_backend": set(),
+    "_compiled": set(),
     "problems": {"_backend"},
     "ragged": {"_backend"},
     "activations": {"_backend"},
-    "objective": {"_backend", "ragged", "activations"},
-    "solvers": {"_backend", "ragged", "activations", "objective"},
+    "objective": {"_backend", "_compiled", "ragged", "activations"},
+    "solvers": {"_backend", "_compiled", "ragged", "activations", "objective"},
     "regressors": {"_backend", "ragged", "activations", "objective", "solvers"},
     "preprocessing": {"_backend", "ragged"},
     "datasets": {"_backend", "ragged", "problems"},
     "inspection": {"_backend", "ragged", "theory"},
-    "theory": {"_backend", "ragged", "problems", "activations"},
+    "theory": {"_backend", "_compiled", "ragged", "problems", "activations"},
     "__init__": {"ragged", "regressors"},
 }
 # Not pandas: scikit-learn itself imports it where it is installed.

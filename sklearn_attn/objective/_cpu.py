@@ -15,17 +15,12 @@ threads hold add up. Numbers of the calculation are float64 whatever the dtype o
 import math
 from concurrent.futures import ThreadPoolExecutor
 
-import numba
 import numpy as np
+
+from .._compiled import ACTIVATION_CODES, SOFTMAX, SOFTPLUS, jit, n_threads_of_numba, potential
 
 # Reassociation lets LLVM vectorise sums; NaN and infinity keep their meaning.
 _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
-_jit = numba.njit(cache=True, nogil=True, fastmath=_FASTMATH, error_model="numpy")
-_strict_jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-
-KERNEL_CODES = {"softmax": 0, "linear": 1, "erf": 2, "softplus": 3}
-_SOFTMAX, _LINEAR, _ERF, _SOFTPLUS = 0, 1, 2, 3
-
 _BLOCK_BYTES = 2**18  # half of a typical L2 cache; 2^17 to 2^19 measured alike at D = 64 to 4,000
 _MIN_BLOCK_TOKENS = 8
 # Below this many numbers in X an evaluation is shorter than waking a thread (tens of microseconds).
@@ -35,25 +30,7 @@ _MIN_SIZE_PER_THREAD = 2**16
 _MAX, _Z, _F, _OFFSET = 0, 1, 2, 3
 
 
-@_strict_jit
-def _potential(kind, score, offset):
-    """Potential u and slope u' of one score, as in `activations`."""
-    if kind == _SOFTMAX:
-        return score, 1.0
-    if kind == _LINEAR:
-        return 1.0 + score, 1.0
-    if kind == _ERF:
-        shifted = offset + score
-        return 1.0 + math.erf(shifted), 1.1283791670955126 * math.exp(-shifted * shifted)
-    if score < -38.0:
-        return score, 1.0
-    decay = math.exp(-abs(score))
-    sigmoid = (1.0 if score >= 0.0 else decay) / (1.0 + decay)
-    softplus = max(score, 0.0) + math.log1p(decay)
-    return math.log(softplus), sigmoid / softplus
-
-
-@_jit
+@jit(fastmath=_FASTMATH)
 def _dot_rows(X, start, stop, a, b, out_a, out_b):
     """out_a[l] = X[l] . a and out_b[l] = X[l] . b.
 
@@ -68,7 +45,7 @@ def _dot_rows(X, start, stop, a, b, out_a, out_b):
         out_a[row - start], out_b[row - start] = sum_a, sum_b
 
 
-@_jit
+@jit(fastmath=_FASTMATH)
 def _add_rows(X, start, stop, a, b, sum_a, sum_b):
     """sum_a += sum_l a[l] X[l] and sum_b += sum_l b[l] X[l].
 
@@ -92,21 +69,21 @@ def _add_rows(X, start, stop, a, b, sum_a, sum_b):
         row += 1
 
 
-@_strict_jit
+@jit
 def _sequence_coefficients(kind, normalised, offset, scores, token_values, start, stop, p, d):
     """Fill p and d of a stretch of tokens; return its (max, Z, F, sum d z)."""
     top = 0.0
     if normalised:
         top = -np.inf
         for i in range(start, stop):
-            p[i], d[i] = _potential(kind, scores[i], offset)
+            p[i], d[i] = potential(kind, scores[i], offset)
             top = max(top, p[i])
         for i in range(start, stop):
             p[i] = math.exp(p[i] - top)
             d[i] *= p[i]
     else:
         for i in range(start, stop):
-            p[i], d[i] = _potential(kind, scores[i], offset)
+            p[i], d[i] = potential(kind, scores[i], offset)
     total = F = slope = 0.0
     for i in range(start, stop):
         total += p[i]
@@ -115,7 +92,7 @@ def _sequence_coefficients(kind, normalised, offset, scores, token_values, start
     return top, (total if normalised else 1.0), F, slope
 
 
-@_strict_jit
+@jit
 def _absorb(normalised, stats, sums, top, total, F, slope):
     """Rescale the running sums to the larger maximum; return the factor of the new piece."""
     if not normalised:
@@ -135,7 +112,7 @@ def _absorb(normalised, stats, sums, top, total, F, slope):
     return new
 
 
-@_strict_jit
+@jit
 def _close(normalised, stats, sums, y, weight, intercept, gradient, scalars):
     """Add a finished long sequence to the gradient and to (error, d/db, d/dc)."""
     f = stats[_F] / stats[_Z]
@@ -150,7 +127,7 @@ def _close(normalised, stats, sums, y, weight, intercept, gradient, scalars):
     scalars[2] += factor * stats[_OFFSET]
 
 
-@_strict_jit
+@jit
 def whole_sequences(
     X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept, first, last, scratch,
     gradient, scalars,
@@ -181,7 +158,7 @@ def whole_sequences(
     _add_rows(X, start, stop, d, p, gradient[0], gradient[1])
 
 
-@_strict_jit
+@jit
 def _long_sequence(X, kind, normalised, offset, key, value, start, stop, scratch, stats, sums):
     """Run the sums of one long sequence, or of the stretch of it from `start` to `stop`."""
     scores, token_values, p, d = scratch[0], scratch[1], scratch[2], scratch[3]
@@ -200,14 +177,14 @@ def _long_sequence(X, kind, normalised, offset, key, value, start, stop, scratch
             d[i] *= factor
             scores[i] = d[i] * token_values[i]
         _add_rows(X, piece, piece_stop, scores, p, sums[0], sums[1])
-        if kind == _SOFTPLUS:
+        if kind == SOFTPLUS:
             _add_rows(X, piece, piece_stop, d, d, sums[2], sums[3])
-    if kind == _SOFTMAX:
+    if kind == SOFTMAX:
         for j in range(sums.shape[1]):
             sums[2, j] = sums[1, j]  # d = p
 
 
-@_strict_jit
+@jit
 def evaluate(
     X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept,
     first_token, last_token, sequence, scratch, gradient, scalars, part_sequence, part_stats, part_sums,
@@ -277,7 +254,7 @@ class FusedKernel:
     def __init__(self, X, y=None, sample_weight=None, *, n_threads=None):
         self.X, self.y, self.sample_weight = X, y, sample_weight
         if n_threads is None:
-            n_threads = numba.get_num_threads()
+            n_threads = n_threads_of_numba()
         self.n_threads = max(1, min(n_threads, X.values.size // _MIN_SIZE_PER_THREAD))
         row_bytes = X.n_features * X.values.dtype.itemsize
         self.block = int(max(_MIN_BLOCK_TOKENS, _BLOCK_BYTES // row_bytes))
@@ -304,7 +281,7 @@ class FusedKernel:
         Parameters
         ----------
         activation : Activation
-            One that `KERNEL_CODES` names.
+            One that `ACTIVATION_CODES` names.
         key, value : ndarray of float64 of shape (D,)
         intercept : float
 
@@ -318,7 +295,7 @@ class FusedKernel:
         scale = 1.0 / math.sqrt(D)
         parts = [_Part(D, self.block) for _ in range(self.n_threads)]
         arguments = (
-            self.X.values, self.X.offsets, self.y, self.sample_weight, KERNEL_CODES[activation.name],
+            self.X.values, self.X.offsets, self.y, self.sample_weight, ACTIVATION_CODES[activation.name],
             activation.normalised, getattr(activation, "offset", 0.0), key * scale, value * scale,
             intercept,
         )  # fmt: skip

@@ -1,32 +1,11 @@
 """The objective that every solver sees."""
 
-import math
-from typing import NamedTuple
-
 import numpy as np
 
-from .._backend import array_namespace, device, is_numpy_array, to_numpy
+from .._backend import is_numpy_array, to_numpy
 from ..ragged import Segments
 from . import _cpu, _generic
-
-
-class AttentionParameters(NamedTuple):
-    """The parameters of f(X) = b + sigma(X k / sqrt(D))^T X v / sqrt(D), by name.
-
-    Attributes
-    ----------
-    key, value : ndarray of float64 of shape (D,)
-        k and v.
-    intercept : float
-        b.
-    offset : float
-        The constant c that erf adds to the scores; 0 for other activations.
-    """
-
-    key: np.ndarray
-    value: np.ndarray
-    intercept: float
-    offset: float
+from ._coordinates import AttentionParameters, Coordinates, like
 
 
 class AttentionObjective:
@@ -36,14 +15,10 @@ class AttentionObjective:
 
         J(k, v, b, c) = sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
 
-    with chi_i = X_i k / sqrt(D) and z_i = X_i v / sqrt(D). Solvers work in the flat vector theta, with
-
-        k = sqrt(D) theta_k / s_x,   v = sqrt(D) s_y theta_v / s_x,   b = s_y theta_b,   c = theta_c,
-
-    and on J / (2 W s_y^2), where W is the total weight, s_x the root mean square of the tokens'
-    features, and s_y the standard deviation of y (its root mean square without an intercept). So the
-    problem that is solved has unit targets, unit tokens and a mean loss, and its gradient norm says
-    how well a fit has converged whatever the units of X and y.
+    with chi_i = X_i k / sqrt(D) and z_i = X_i v / sqrt(D). Solvers work in the flat vector theta of
+    `Coordinates` and on J / (2 W s_y^2), where W is the total weight and s_y the standard deviation
+    of y. So the problem that is solved has unit targets, unit features and a mean loss, and its gradient norm
+    says how well a fit has converged whatever the units of X and y.
 
     Parameters
     ----------
@@ -67,8 +42,7 @@ class AttentionObjective:
     ----------
     n_parameters : int
         2 D, and one each for an intercept and an offset that are fitted.
-    target_scale, token_scale : float
-        s_y and s_x.
+    coordinates : Coordinates
     """
 
     def __init__(
@@ -79,36 +53,27 @@ class AttentionObjective:
         self.activation = activation
         self.alpha_key, self.alpha_value = float(alpha_key), float(alpha_value)
         self.fit_intercept, self.fit_offset = fit_intercept, fit_offset
-        self.y = np.asarray(to_numpy(y), dtype=np.float64)
+        # Copies, so that the kernel meets one kind of array and is compiled once.
+        self.y = np.array(to_numpy(y), dtype=np.float64)
         if sample_weight is None:
             sample_weight = np.ones(len(X))
-        self.sample_weight = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+        self.sample_weight = np.array(to_numpy(sample_weight), dtype=np.float64)
         if backend == "auto":
             backend = "cpu" if _has_cpu_kernel(X, activation) else "generic"
         self.backend = backend
         self._kernel = _cpu.FusedKernel(X, self.y, self.sample_weight) if backend == "cpu" else None
         self._segments = Segments(X.offsets, X.values) if backend != "cpu" else None
-        self.n_parameters = 2 * X.n_features + fit_intercept + fit_offset
-        self._set_scales()
-
-    def _set_scales(self):
-        total_weight = self.sample_weight.sum()
-        mean = self.target_mean = self.sample_weight @ self.y / total_weight if self.fit_intercept else 0.0
-        with np.errstate(over="ignore"):
-            variance = float(self.sample_weight @ (self.y - mean) ** 2 / total_weight)
-        self.target_scale = _root(variance, "y")
-        self.token_scale = _root_mean_square(self.X, self.sample_weight)
-        self._objective_scale = 2.0 * total_weight * self.target_scale**2
-        D = self.X.n_features
-        unit = math.sqrt(D) / self.token_scale
-        self._parameter_scale = np.concatenate(
-            [
-                np.full(D, unit),
-                np.full(D, unit * self.target_scale),
-                [self.target_scale] * self.fit_intercept,
-                [1.0] * self.fit_offset,
-            ]
+        self.coordinates = Coordinates(
+            X,
+            self.y,
+            self.sample_weight,
+            activation,
+            self.alpha_key,
+            self.alpha_value,
+            fit_intercept,
+            fit_offset,
         )
+        self.n_parameters = self.coordinates.size
 
     def __enter__(self):
         return self
@@ -119,23 +84,11 @@ class AttentionObjective:
 
     def pack(self, parameters):
         """Turn AttentionParameters into the flat vector theta of shape (n_parameters,)."""
-        flat = np.concatenate(
-            [
-                parameters.key,
-                parameters.value,
-                [parameters.intercept] * self.fit_intercept,
-                [parameters.offset] * self.fit_offset,
-            ]
-        )
-        return flat / self._parameter_scale
+        return self.coordinates.pack(parameters)
 
     def unpack(self, theta):
         """Turn the flat vector theta into AttentionParameters."""
-        D = self.X.n_features
-        flat = theta * self._parameter_scale
-        intercept = float(flat[2 * D]) if self.fit_intercept else 0.0
-        offset = float(flat[-1]) if self.fit_offset else float(getattr(self.activation, "offset", 0.0))
-        return AttentionParameters(flat[:D], flat[D : 2 * D], intercept, offset)
+        return self.coordinates.unpack(theta)
 
     def value_and_gradient(self, theta):
         """Evaluate J / (2 W s_y^2) and its gradient with respect to theta.
@@ -150,8 +103,8 @@ class AttentionObjective:
         ndarray of float64 of shape (n_parameters,)
         """
         objective, gradient = self.evaluate(self.unpack(theta))
-        flat = self._flatten(gradient) * self._parameter_scale
-        return objective / self._objective_scale, flat / self._objective_scale
+        scale = self.coordinates.objective_scale
+        return objective / scale, self.coordinates.pull_back(gradient) / scale
 
     def evaluate(self, parameters):
         """Evaluate J itself and its gradient in the units of the parameters.
@@ -208,17 +161,7 @@ class AttentionObjective:
 
     def original_units(self, value):
         """Turn a value of J / (2 W s_y^2) into one of J."""
-        return value * self._objective_scale
-
-    def _flatten(self, gradient):
-        return np.concatenate(
-            [
-                gradient.key,
-                gradient.value,
-                [gradient.intercept] * self.fit_intercept,
-                [gradient.offset] * self.fit_offset,
-            ]
-        )
+        return value * self.coordinates.objective_scale
 
     def _activation_at(self, parameters):
         return (
@@ -228,7 +171,7 @@ class AttentionObjective:
     def _squared_error(self, X, segments, y, sample_weight, parameters):
         """Evaluate the squared error on X, and its gradient in float64, by plain array operations."""
         key, value, y, sample_weight = (
-            _like(x, X.values) for x in (parameters.key, parameters.value, y, sample_weight)
+            like(x, X.values) for x in (parameters.key, parameters.value, y, sample_weight)
         )
         error, key_gradient, value_gradient, *rest = _generic.squared_error(
             X.values, segments, y, sample_weight, self._activation_at(parameters), key, value,
@@ -252,38 +195,11 @@ def project(X, key, value):
         float64 on the CPU, otherwise in the namespace and dtype of X.
     """
     if not is_numpy_array(X.values):
-        return _generic.project(X.values, _like(key, X.values), _like(value, X.values))
+        return _generic.project(X.values, like(key, X.values), like(value, X.values))
     key, value = (np.asarray(x, dtype=np.float64) for x in (key, value))
     with _cpu.FusedKernel(X) as kernel:
         return kernel.project(key, value)
 
 
 def _has_cpu_kernel(X, activation):
-    return is_numpy_array(X.values) and activation.name in _cpu.KERNEL_CODES
-
-
-def _like(x, values):
-    """Move a host vector to the namespace, device and dtype of the tokens."""
-    return array_namespace(values).asarray(x, dtype=values.dtype, device=device(values))
-
-
-def _root_mean_square(X, sample_weight):
-    """Root of the mean square of the features, over the tokens of every sequence, then over sequences.
-
-    A sequence counts by its weight whatever its length; 1 where all tokens are zero.
-    """
-    xp = array_namespace(X.values)
-    token_weight = np.repeat(sample_weight / X.lengths, X.lengths) / sample_weight.sum()
-    if is_numpy_array(X.values):
-        with np.errstate(over="ignore"):
-            squares = np.einsum("ij,ij->i", X.values, X.values)
-    else:
-        squares = to_numpy(xp.sum(X.values * X.values, axis=1))
-    return _root(float(token_weight @ squares) / X.n_features, "X")
-
-
-def _root(mean_square, name):
-    """Take the root of a mean square: 1 if it is zero, an error if the square of a number overflowed."""
-    if not math.isfinite(mean_square):
-        raise ValueError(f"The squares of {name} overflow their float type: divide {name} by a typical size.")
-    return math.sqrt(mean_square) if mean_square > 0 else 1.0
+    return is_numpy_array(X.values) and activation.name in _cpu.ACTIVATION_CODES

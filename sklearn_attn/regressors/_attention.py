@@ -91,8 +91,8 @@ class ErfAttentionRegressor(BaseAttentionRegressor):
     def _fitted_activation(self):
         return get_activation("erf", self.offset_)
 
-    def _keep(self, objective, result, dtype):
-        parameters = super()._keep(objective, result, dtype)
+    def _keep(self, X, checked, objective, result, *, reset=True):
+        parameters = super()._keep(X, checked, objective, result, reset=reset)
         self.offset_ = parameters.offset
         return parameters
 

@@ -19,7 +19,7 @@ from ._starts import starting_points
 from ._validation import check_init, check_parameters, check_sample_weight, check_target
 
 _ADVICE = {
-    "lbfgs": "Standardise the tokens (TokenTransformer(StandardScaler())), raise alpha or max_iter, or "
+    "lbfgs": "Raise alpha or max_iter, whiten correlated features (TokenTransformer(PCA(whiten=True))), or "
     "accept a larger tol.",
     "sgd": "Lower learning_rate, let the steps shrink with power_t above 0.5 or set average=True, raise "
     "max_iter or tol, or use solver='lbfgs'; partial_fit makes single passes without this warning.",
@@ -123,7 +123,9 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
             init = self._previous_parameters(checked) if self.warm_start else None
             starts = self._starts(objective, init, self.n_init, random_state)
             results = [self._solve(objective, start, random_state) for start in starts]
-        best = min(results, key=lambda result: result.objective)
+        best = min(results, key=lambda result: (np.isnan(result.objective), result.objective))
+        if not np.isfinite(best.objective):
+            raise ValueError("The objective overflows at every start: pass an init of a smaller scale.")
         if not best.converged:
             warnings.warn(
                 f"{type(self).__name__} did not converge: {best.message}, with a scaled gradient norm of "
@@ -131,8 +133,7 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        set_features(self, X, checked)
-        self._keep(objective, best, checked.values.dtype)
+        self._keep(X, checked, objective, best)
         return self
 
     @available_if(_has_partial_fit)
@@ -179,9 +180,7 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
                 state = getattr(self, "_sgd_state", None) or SGDState.at(self._previous_parameters(checked))
                 loss_curve = self.loss_curve_
             result = sgd_pass(objective, state, self._schedule())
-        if first:
-            set_features(self, X, checked)
-        self._keep(objective, result, checked.values.dtype)
+        self._keep(X, checked, objective, result, reset=first)
         self.loss_curve_ = np.append(loss_curve, self.objective_)
         self.n_iter_ = self.loss_curve_.size - 1
         return self
@@ -251,11 +250,16 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
 
         return report
 
-    def _keep(self, objective, result, dtype):
+    def _keep(self, X, checked, objective, result, *, reset=True):
         """Store what was fitted, in the units of the data."""
         parameters = objective.unpack(result.params)
-        self.key_ = parameters.key.astype(dtype)
-        self.value_ = parameters.value.astype(dtype)
+        with np.errstate(over="ignore"):
+            key, value = (vector.astype(checked.values.dtype) for vector in parameters[:2])
+        if not (np.isfinite(key).all() and np.isfinite(value).all()):
+            raise ValueError(f"The fitted key or value overflows {checked.values.dtype}: pass X in float64.")
+        if reset:
+            set_features(self, X, checked)
+        self.key_, self.value_ = key, value
         self.intercept_ = parameters.intercept
         self.objective_ = objective.original_units(result.objective)
         self.stop_crit_ = result.stop_crit

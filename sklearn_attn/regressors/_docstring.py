@@ -16,7 +16,8 @@ _DOCSTRING = """{title}
     Parameters
     ----------
     alpha : float, default=1.0
-        Penalty of v, at least 0. It is Ridge's: against the sum, not the mean, of squared errors.
+        Penalty of v, at least 0. As Ridge's it stands against the sum, not the mean, of squared errors; for
+        sequences of one token the fit is Ridge's at the penalty D alpha, as z is divided by sqrt(D).
     alpha_key : float, optional
         Penalty of k, by default `alpha`.{offset_parameter}
     fit_intercept : bool, default=True
@@ -66,9 +67,14 @@ _DOCSTRING = """{title}
         The minimised function at the result; after `partial_fit`, on the data of that call.
     stop_crit_ : float
         Norm of the gradient there of the objective over 2 sum(w) s_y^2, with respect to
-        s_x k / sqrt(D), s_x v / (s_y sqrt(D)), b / s_y{offset_scaled}; s_x is the root mean square of the
-        tokens' features, each sequence counting by its weight, and s_y the standard deviation of y
-        (its root mean square without an intercept). So it does not depend on the units of X and y.
+
+            k_j / sqrt(D) (s_j^2 + D alpha_key / (sum(w) s_y^2))^(1/2),
+            v_j / (s_y sqrt(D)) (s_j^2 + D alpha / sum(w))^(1/2) and b / s_y{offset_scaled}.
+
+        s_y is the standard deviation of y (its root mean square without an intercept), s_j that of feature j
+        over the tokens, each sequence counting by its weight; it is the root mean square instead where a
+        shift of the feature would change the model. So the norm depends neither on the units of y nor on
+        those of any feature, and tokens need not be standardised for it to mean what it says.
     loss_curve_ : ndarray of float64 of shape (n_iter_ + 1,)
         The objective at the start and after every iteration.
     n_features_in_ : int

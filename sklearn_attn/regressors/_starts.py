@@ -4,6 +4,12 @@ import numpy as np
 
 from ..objective import AttentionParameters
 
+# Pooled tokens tell nothing of y where the gradient of v, of the order of their correlation, is below.
+_NO_SIGNAL = 1e-4
+_N_KEYS = 10
+# Scores of this standard deviation: wide enough that the weights tell a key from its negative.
+_KEY_NORM = 3.0
+
 
 def starting_points(objective, init, n_init, random_state, offset):
     """Yield `n_init` flat starting vectors: what `init` says first, random ones after it.
@@ -38,7 +44,7 @@ def given_start(objective, parameters):
     """
     if not np.isnan(parameters.intercept):
         return objective.pack(parameters)
-    theta = objective.pack(parameters._replace(intercept=objective.target_mean))
+    theta = objective.pack(parameters._replace(intercept=objective.coordinates.target_mean))
     if objective.fit_intercept:
         place = 2 * objective.X.n_features
         theta[place] -= objective.value_and_gradient(theta)[1][place]
@@ -50,26 +56,54 @@ def auto_start(objective, offset):
 
     At k = 0 every token has the same weight and the objective is a ridge regression in v on pooled
     tokens. One steepest-descent step on v from zero, with the exact line search that a quadratic
-    allows, gives v proportional to the weighted covariance of pooled tokens and y. It depends on the
+    allows, gives v along the weighted covariance of pooled tokens and y. It depends on the
     data alone: neither on the order of sequences or tokens nor on whether a weight is split over copies. It
     costs two passes over X, and the gradient of k, which vanishes at v = 0, does not vanish there.
+
+    Where pooled tokens tell nothing of y, as for sequences that were centred one by one, v = k = 0 is a
+    saddle. There the start is the best of ten keys, drawn with a fixed seed, each with the v of one steepest
+    descent step: the best key shows in the objective that this step reaches.
     """
     D = objective.X.n_features
     zeros = np.zeros(D)
-    origin = objective.pack(AttentionParameters(zeros, zeros, objective.target_mean, offset))
-    descent = np.zeros_like(origin)
-    descent[D : 2 * D] = -objective.value_and_gradient(origin)[1][D : 2 * D]
+    origin = objective.pack(AttentionParameters(zeros, zeros, objective.coordinates.target_mean, offset))
+    descent = _value_descent(objective, origin)
+    if np.linalg.norm(descent) > _NO_SIGNAL:
+        return _line_search(objective, origin, descent)
+    starts = [origin]
+    for key in np.random.RandomState(0).standard_normal((_N_KEYS, D)):
+        theta = origin.copy()
+        theta[:D] = _KEY_NORM * key / np.linalg.norm(key)
+        descent = _value_descent(objective, theta)
+        if np.linalg.norm(descent) > _NO_SIGNAL:
+            starts.append(_line_search(objective, theta, descent))
+    return min(starts, key=lambda theta: objective.value_and_gradient(theta)[0])
+
+
+def _value_descent(objective, theta):
+    """Minus the gradient, in the coordinates of v alone."""
+    D = objective.X.n_features
+    descent = np.zeros_like(theta)
+    descent[D : 2 * D] = -objective.value_and_gradient(theta)[1][D : 2 * D]
+    return descent
+
+
+def _line_search(objective, theta, descent):
+    """Go to the minimum along a descent in v, in which the objective is a parabola."""
     slope_at_0 = -(descent @ descent)
-    if slope_at_0 == 0.0:
-        return origin
-    slope_at_1 = descent @ objective.value_and_gradient(origin + descent)[1]
-    step = slope_at_0 / (slope_at_0 - slope_at_1)  # the minimum of a parabola with these slopes
-    return origin + step * descent
+    slope_at_1 = descent @ objective.value_and_gradient(theta + descent)[1]
+    return theta + slope_at_0 / (slope_at_0 - slope_at_1) * descent
 
 
 def random_start(objective, random_state, offset):
-    """Draw k and v so that scores, and token values in units of y, have variance about one."""
+    """Draw k and v so that scores, and token values in units of y, have variance about one at most.
+
+    Penalties that dominate the data make them smaller. The numbers come from a stream of their own: an
+    `SLRDataset` with the same seed draws its hidden directions first.
+    """
     D = objective.X.n_features
-    key, value = random_state.standard_normal((2, D)) / objective.token_scale
-    value *= objective.target_scale
-    return objective.pack(AttentionParameters(key, value, objective.target_mean, offset))
+    stream = np.random.RandomState(random_state.randint(np.iinfo(np.int32).max))
+    zeros = np.zeros(D)
+    theta = objective.pack(AttentionParameters(zeros, zeros, objective.coordinates.target_mean, offset))
+    theta[: 2 * D] = stream.standard_normal(2 * D) / np.sqrt(D)
+    return theta

@@ -7,17 +7,14 @@ that scores are products of tokens and parameters, and time is counted in D step
 import math
 from dataclasses import dataclass, replace
 
-import numba
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._compiled import ACTIVATION_CODES, jit
 from ..objective import AttentionParameters
-from ..objective._cpu import KERNEL_CODES, whole_sequences
+from ..objective._cpu import whole_sequences
 from ._blas import single_threaded_blas
 from ._result import SolverResult
-
-# Numba looks for changes in this file only: touch it after a change to `whole_sequences`.
-_jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @dataclass(frozen=True)
@@ -231,7 +228,7 @@ def _kernel_pass(objective, order, settings, *state):
     X, activation = objective.X, objective.activation
     scratch = np.empty((4, int(X.lengths.max())))
     return _compiled_pass(
-        X.values, X.offsets, objective.y, objective.sample_weight, KERNEL_CODES[activation.name],
+        X.values, X.offsets, objective.y, objective.sample_weight, ACTIVATION_CODES[activation.name],
         activation.normalised, scratch, order, settings, *state,
     )  # fmt: skip
 
@@ -253,7 +250,7 @@ def _generic_pass(objective, order, settings, n_steps, n_averaged, n_drawn, iter
     return n_steps, n_averaged, n_drawn
 
 
-@_jit
+@jit
 def _compiled_pass(
     X, offsets, y, sample_weight, kind, normalised, scratch, order, settings, n_steps, n_averaged, n_drawn,
     iterate, average,
@@ -276,7 +273,7 @@ def _compiled_pass(
     return n_steps, n_averaged, n_drawn
 
 
-@_jit
+@jit
 def _step(settings, n_batch, gradient, scalars, n_steps, n_averaged, n_drawn, iterate, average):
     """Make one step, given the gradient of sum_i w_i r_i^2 over the batch; return `n_averaged`.
 

@@ -102,19 +102,49 @@ def test_scaled_value_is_the_objective_over_its_unit(problem, parameters):
 
 
 @activations
-def test_units_of_the_data_do_not_show(problem, rng, name):
+@pytest.mark.parametrize("t", [1e-2, np.array([1e-3, 1.0, 1e4])], ids=["one unit", "a unit per feature"])
+def test_units_of_the_data_do_not_show(problem, rng, name, t):
     X, y, weight = problem
-    s, t = 1e3, 1e-2
+    s = 1e3
+    alpha_key, alpha_value = (0.7, 0.4) if np.ndim(t) == 0 else (0.0, 0.0)
     theta = 0.5 * rng.standard_normal(7)
-    with build(problem, name) as objective:
+    with build(problem, name, alpha_key=alpha_key, alpha_value=alpha_value) as objective:
         expected, expected_gradient = objective.value_and_gradient(theta)
     # y -> s y and X -> t X scale v by s / t, k by 1 / t, and J by s^2
     scaled = RaggedArray(X.values * t, X.offsets), s * y + 5.0, weight
-    with build(scaled, name, alpha_key=0.7 * (s * t) ** 2, alpha_value=0.4 * t**2) as objective:
-        theta[6] += 5.0 / objective.target_scale
+    penalties = {"alpha_key": alpha_key * (s * np.mean(t)) ** 2, "alpha_value": alpha_value * np.mean(t) ** 2}
+    with build(scaled, name, **penalties) as objective:
+        theta[6] += 5.0 / objective.coordinates.target_scale
         value, gradient = objective.value_and_gradient(theta)
     assert value == pytest.approx(expected, rel=1e-11)
     np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-8, atol=1e-11)
+
+
+def test_softmax_does_not_see_a_shift_of_the_tokens(problem, rng):
+    X, y, weight = problem
+    theta = 0.5 * rng.standard_normal(7)
+    with build(problem, "softmax") as objective:
+        expected, expected_gradient = objective.value_and_gradient(theta)
+    shifted = RaggedArray(X.values + np.array([100.0, -3.0, 7.0]), X.offsets), y, weight
+    with build(shifted, "softmax") as objective:
+        value, gradient = objective.value_and_gradient(theta)
+    assert value == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-8, atol=1e-10)
+
+
+@activations
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_coordinates_have_unit_curvature_at_uniform_attention(problem, name, fit_intercept):
+    """At k = 0, for sequences of one token, the second derivative in v is the correlation matrix at most."""
+    X, y, weight = problem
+    single = RaggedArray(X.values * [1e-4, 1.0, 1e3] + [0.0, 50.0, 0.0], np.arange(X.n_tokens + 1))
+    y, weight = np.resize(y, X.n_tokens), np.resize(weight, X.n_tokens)
+    options = {"alpha_key": 1e-5, "alpha_value": 1e-5, "fit_intercept": fit_intercept}
+    with build((single, y, weight), name, **options) as objective:
+        n = objective.n_parameters
+        base = objective.value_and_gradient(np.zeros(n))[1]
+        curvature = [objective.value_and_gradient(row)[1] - base for row in np.eye(n)]
+        np.testing.assert_allclose(np.diag(curvature)[3:], 1.0, rtol=1e-6)
 
 
 @activations
@@ -124,10 +154,10 @@ def test_other_namespaces_agree(problem, parameters, name):
     with build((strict, y, weight), name) as objective:
         assert objective.backend == "generic"
         value, gradient = objective.evaluate(parameters)
-        scaled = objective.token_scale
+        theta = objective.pack(parameters)
     with build(problem, name) as objective:
         expected, expected_gradient = objective.evaluate(parameters)
-        assert scaled == pytest.approx(objective.token_scale, rel=1e-14)
+        np.testing.assert_allclose(theta, objective.pack(parameters), rtol=1e-12)
     assert value == pytest.approx(expected, rel=1e-12)
     for a, b in zip(gradient, expected_gradient, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10)
@@ -141,13 +171,24 @@ def test_project(ragged, rng):
         np.testing.assert_allclose(result, ragged.values @ vector / math.sqrt(3), rtol=1e-13)
 
 
-def test_scales_of_degenerate_data(ragged):
-    constant = np.full(len(ragged), 3.0)
-    with build((ragged, constant, np.ones(len(ragged))), "softmax") as objective:
-        assert objective.target_scale == 1.0
+@pytest.mark.parametrize("constant", [3.0, 0.1, 1e6 + 0.1, 1e-5])
+def test_scales_of_degenerate_data(ragged, constant):
+    y, weight = np.full(len(ragged), constant), np.ones(len(ragged))
     zeros = RaggedArray(np.zeros_like(ragged.values), ragged.offsets)
-    with build((zeros, constant, np.ones(len(ragged))), "softmax") as objective:
-        assert objective.token_scale == 1.0
+    for X in (ragged, zeros):
+        with build((X, y, weight), "softmax", alpha_key=0.0, alpha_value=0.0) as objective:
+            assert objective.coordinates.target_scale == 1.0
+            assert np.isfinite(objective.pack(objective.unpack(np.ones(7)))).all()
+
+
+def test_a_constant_feature_keeps_a_finite_unit(ragged, rng):
+    values = ragged.values.copy()
+    values[:, 1] = 1e5 + 0.1
+    X, y = RaggedArray(values, ragged.offsets), rng.standard_normal(12)
+    with build((X, y, np.ones(12)), "softmax", alpha_key=0.0, alpha_value=0.0) as objective:
+        value, gradient = objective.value_and_gradient(rng.standard_normal(7))
+    assert np.isfinite(value)
+    np.testing.assert_allclose(gradient[[1, 4]], 0.0, atol=1e-4)
 
 
 def test_zero_weight_sequences_do_not_set_the_scale(ragged):
@@ -160,4 +201,4 @@ def test_zero_weight_sequences_do_not_set_the_scale(ragged):
         build((ragged, y, weight), "softmax") as a,
         build((RaggedArray(values, ragged.offsets), y, weight), "softmax") as b,
     ):
-        assert a.token_scale == pytest.approx(b.token_scale, rel=1e-14)
+        np.testing.assert_allclose(a.unpack(np.ones(7)).key, b.unpack(np.ones(7)).key, rtol=1e-14)

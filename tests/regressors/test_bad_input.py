@@ -68,6 +68,16 @@ def test_numbers_whose_squares_overflow(Regressor, data, scale_X, scale_y, name)
         Regressor().fit([scale_X * x for x in data[0]], scale_y * data[1])
 
 
+def test_numbers_whose_squares_vanish(Regressor, data):
+    with pytest.raises(ValueError, match="squares of X vanish.*divide X"):
+        Regressor().fit([1e-200 * x for x in data[0]], data[1])
+
+
+def test_a_result_too_large_for_float32(Regressor, data):
+    with pytest.raises(ValueError, match="overflows float32: pass X in float64"):
+        Regressor(0.0).fit([(1e-30 * x).astype("f4") for x in data[0]], 1e20 * data[1])
+
+
 @pytest.mark.parametrize(
     ("weight", "message"),
     [

@@ -111,7 +111,7 @@ def test_recovers_the_hidden_directions(spiked):
 
 def test_unconverged_fits_warn_and_say_what_to_do(Regressor, noisy):
     X, y = noisy
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=2.*above tol=1.0e-05.*Standardise.*raise alpha"):
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=2.*above tol=1.0e-05.*Raise alpha"):
         model = Regressor(max_iter=2).fit(X, y)
     assert model.n_iter_ == 2
     assert model.stop_crit_ > model.tol
@@ -228,12 +228,72 @@ def test_targets(Regressor, noisy):
     np.testing.assert_array_equal(column.predict(X), Regressor().fit(X, y).predict(X))
 
 
-def test_a_constant_target(Regressor, noisy):
+@pytest.mark.parametrize("constant", [3.0, 0.1, 1e6 + 0.1])
+def test_a_constant_target(Regressor, noisy, constant):
     X, _ = noisy
-    model = Regressor().fit(X, np.full(80, 3.0))
-    np.testing.assert_allclose(model.predict(X), 3.0, atol=1e-8)
+    model = Regressor().fit(X[:77], np.full(77, constant))
+    assert model.stop_crit_ <= model.tol
+    np.testing.assert_allclose(model.predict(X), constant, rtol=1e-8)
     zero = Regressor(fit_intercept=False).fit(X, np.zeros(80))
     np.testing.assert_allclose(zero.predict(X), 0.0, atol=1e-8)
+
+
+def test_a_saddle_is_left(Regressor):
+    """Pooled tokens vanish where every sequence was centred, and k = v = 0 is stationary."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(2, 6, 1000)
+    X = [
+        x - x.mean(axis=0) for x in np.split(rng.standard_normal((lengths.sum(), 8)), np.cumsum(lengths)[:-1])
+    ]
+    y = np.array([x[x[:, 0].argmax(), 1] for x in X])
+    model = Regressor(0.1).fit(X, y)
+    assert model.score(X, y) > 0.3
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e3, 1e6])
+def test_a_feature_in_other_units_does_not_spoil_the_certificate(Regressor, noisy, scale):
+    X, y = noisy
+    noise = np.random.default_rng(1).standard_normal((X.n_tokens, 1))
+    fits = [
+        Regressor(0.0, tol=1e-6, max_iter=5000).fit(
+            RaggedArray(np.hstack([X.values, s * noise]), X.offsets), y
+        )
+        for s in (1.0, scale)
+    ]
+    assert fits[1].objective_ == pytest.approx(fits[0].objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("shift", [1e2, 1e5])
+def test_an_offset_of_the_tokens_does_not_spoil_softmax(noisy, shift):
+    X, y = noisy
+    model = SoftmaxAttentionRegressor(0.1).fit(X, y)
+    shifted = RaggedArray(X.values + shift, X.offsets)
+    np.testing.assert_allclose(
+        SoftmaxAttentionRegressor(0.1).fit(shifted, y).predict(shifted), model.predict(X), atol=1e-4
+    )
+
+
+def test_a_start_that_overflows_does_not_win(noisy):
+    X, y = noisy
+    huge = np.full(4, 1e200)
+    with np.errstate(over="ignore", invalid="ignore"):
+        model = LinearAttentionRegressor(init=(huge, huge), n_init=2, random_state=0).fit(X, y)
+        assert np.isfinite(model.objective_)
+        with pytest.raises(ValueError, match="overflows at every start"):
+            LinearAttentionRegressor(init=(huge, huge)).fit(X, y)
+
+
+def test_one_kernel_is_compiled_whatever_holds_y_and_the_weights(noisy):
+    from sklearn_attn.objective._cpu import evaluate
+
+    X, y = noisy
+    SoftmaxAttentionRegressor().fit(X, y)
+    before = len(evaluate.signatures)
+    read_only = y.copy()
+    read_only.flags.writeable = False
+    for target, weight in ((read_only, None), (y[::1].astype("f4"), np.ones(160)[::2]), (y, read_only**2)):
+        SoftmaxAttentionRegressor().fit(X, target, sample_weight=weight)
+    assert len(evaluate.signatures) == before
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 5, 2), (6, 1, 1), (3, 2, 10)])
