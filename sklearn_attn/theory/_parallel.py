@@ -1,0 +1,29 @@
+"""Run compiled loops over samples on several threads."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+from .._compiled import n_threads_of_numba
+
+_MIN_SAMPLES_PER_THREAD = 256
+
+
+def split_samples(task, n_samples):
+    """Call ``task(first, last)`` on equal shares of the samples, at the same time.
+
+    Parameters
+    ----------
+    task : callable
+        Runs compiled code that releases the interpreter lock; shares must not touch each other's data.
+    n_samples : int
+    """
+    n_threads = max(1, min(n_threads_of_numba(), n_samples // _MIN_SAMPLES_PER_THREAD))
+    bounds = [n_samples * i // n_threads for i in range(n_threads + 1)]
+    if n_threads == 1:
+        task(0, n_samples)
+        return
+    with ThreadPoolExecutor(n_threads - 1) as executor:
+        futures = [executor.submit(task, *share) for share in pairwise(bounds[:-1])]
+        task(bounds[-2], bounds[-1])
+        for future in futures:
+            future.result()

@@ -1,0 +1,262 @@
+"""The proximal step of replica theory: the global minimum of a small non-convex problem per sample.
+
+For one sequence of L tokens, with fields w = omega_z and o = omega_chi (theory, section 4),
+
+    chi_hat = argmin_chi  (y - sigma(chi)^T w)^2 / (2 (1 + V_v |sigma(chi)|^2)) + |chi - o|^2 / (2 V_k)
+    lambda  = (y - sigma^T w) / (1 + V_v |sigma|^2),   f_chi = (chi_hat - o) / V_k,   f_z = lambda sigma
+
+The minimum over z is closed: z_hat = w + V_v lambda sigma. With J = dsigma/dchi the gradient of the
+loss is -lambda J^T z_hat. Its Hessian follows from that with respect to sigma,
+
+    H_sigma = a a^T / (1 + V_v |sigma|^2) - lambda^2 V_v I,   a = w + 2 V_v lambda sigma
+
+as J^T H_sigma J - lambda sum_j z_hat_j d2 sigma_j / dchi2. Newton steps with a Levenberg shift run to a
+local minimum from several starts: the previous minimum, o, and the best points of a scan in which one
+token's score moves at a time (attend to it, or ignore it). The lowest one wins.
+"""
+
+import math
+
+import numpy as np
+
+from .._compiled import curvature, jit, potential
+
+_MAX_NEWTON = 60
+_N_STARTS = 3
+# A run from another start ends this near a minimum that is known, in units of sqrt(V_k).
+_SAME_POINT = 1e-2
+# Shifts of one token's score in the scan, in units of sqrt(1 + V_k).
+_SHIFTS = (-6.0, -3.0, -1.5, -0.7, 0.7, 1.5, 3.0, 6.0)
+
+
+@jit
+def _weights(kind, normalised, offset, chi, sigma, slope):
+    """Fill the attention weights and the potential's slopes."""
+    L = chi.shape[0]
+    top = -np.inf
+    for i in range(L):
+        sigma[i], slope[i] = potential(kind, chi[i], offset)
+        top = max(top, sigma[i])
+    if normalised:
+        total = 0.0
+        for i in range(L):
+            sigma[i] = math.exp(sigma[i] - top)
+            total += sigma[i]
+        for i in range(L):
+            sigma[i] /= total
+
+
+@jit
+def _value(y, w, o, V_k, V_v, chi, sigma):
+    """Evaluate the objective and lambda, given the weights."""
+    fit = square = distance = 0.0
+    for i in range(chi.shape[0]):
+        fit += sigma[i] * w[i]
+        square += sigma[i] * sigma[i]
+        distance += (chi[i] - o[i]) ** 2
+    lam = (y - fit) / (1.0 + V_v * square)
+    return 0.5 * lam * (y - fit) + 0.5 * distance / V_k, lam, 1.0 + V_v * square
+
+
+@jit
+def _loss_derivatives(kind, normalised, offset, V_v, w, lam, scale, chi, sigma, slope, gradient, H):
+    """Gradient and Hessian with respect to chi of the loss alone, (y - sigma^T w)^2 / (2 scale)."""
+    L = sigma.shape[0]
+    z_mean = a_mean = square = 0.0
+    if normalised:
+        for i in range(L):
+            z_mean += sigma[i] * (w[i] + V_v * lam * sigma[i])
+            a_mean += sigma[i] * (w[i] + 2.0 * V_v * lam * sigma[i])
+            square += sigma[i] * sigma[i]
+    for i in range(L):
+        z_i = w[i] + V_v * lam * sigma[i] - z_mean
+        a_i = w[i] + 2.0 * V_v * lam * sigma[i] - a_mean
+        p_i = sigma[i] if normalised else 1.0
+        gradient[i] = -lam * p_i * z_i * slope[i]
+        for j in range(i + 1):
+            z_j = w[j] + V_v * lam * sigma[j] - z_mean
+            a_j = w[j] + 2.0 * V_v * lam * sigma[j] - a_mean
+            if normalised:
+                # J_u = diag(sigma) - sigma sigma^T, so J_u^2 and sum_j z_j d2 sigma_j / du2 are:
+                squared = sigma[i] * sigma[j] * (square - sigma[i] - sigma[j])
+                second = -sigma[i] * sigma[j] * (z_i + z_j)
+                if i == j:
+                    squared += sigma[i] * sigma[i]
+                    second += sigma[i] * z_i
+                entry = sigma[i] * a_i * sigma[j] * a_j / scale - lam * lam * V_v * squared - lam * second
+            else:
+                entry = a_i * a_j / scale
+                if i == j:
+                    entry -= lam * lam * V_v
+            entry *= slope[i] * slope[j]
+            if i == j:
+                entry -= lam * p_i * z_i * curvature(kind, chi[i], offset)
+            H[i, j] = entry
+            H[j, i] = entry
+
+
+@jit
+def _solve_shifted(H, shift, gradient, factor, step):
+    """Solve (H + shift I) step = -gradient by Cholesky; False where that is not positive definite."""
+    L = gradient.shape[0]
+    for i in range(L):
+        for j in range(i + 1):
+            total = H[i, j]
+            if i == j:
+                total += shift
+            for m in range(j):
+                total -= factor[i, m] * factor[j, m]
+            if i == j:
+                if total <= 1e-12 * shift:
+                    return False
+                factor[i, i] = math.sqrt(total)
+            else:
+                factor[i, j] = total / factor[j, j]
+    for i in range(L):
+        total = -gradient[i]
+        for m in range(i):
+            total -= factor[i, m] * step[m]
+        step[i] = total / factor[i, i]
+    for i in range(L - 1, -1, -1):
+        total = step[i]
+        for m in range(i + 1, L):
+            total -= factor[m, i] * step[m]
+        step[i] = total / factor[i, i]
+    return True
+
+
+@jit
+def _minimise(kind, normalised, offset, y, w, o, V_k, V_v, chi, known, work, H, factor, tol):
+    """Newton steps from `chi`, in place; returns the objective reached, infinite on the way to `known`."""
+    L = chi.shape[0]
+    sigma, slope, gradient, step, trial = work[0], work[1], work[2], work[3], work[4]
+    _weights(kind, normalised, offset, chi, sigma, slope)
+    value, lam, scale = _value(y, w, o, V_k, V_v, chi, sigma)
+    levenberg = 0.0
+    for _ in range(_MAX_NEWTON):
+        _loss_derivatives(kind, normalised, offset, V_v, w, lam, scale, chi, sigma, slope, gradient, H)
+        largest = 0.0
+        for i in range(L):
+            gradient[i] += (chi[i] - o[i]) / V_k
+            largest = max(largest, abs(gradient[i]))
+        if largest * V_k <= tol:
+            break
+        accepted = False
+        for _ in range(40):
+            if _solve_shifted(H, 1.0 / V_k + levenberg, gradient, factor, step):
+                decrease = 0.0
+                for i in range(L):
+                    trial[i] = chi[i] + step[i]
+                    decrease -= gradient[i] * step[i]
+                _weights(kind, normalised, offset, trial, sigma, slope)
+                new_value, new_lam, new_scale = _value(y, w, o, V_k, V_v, trial, sigma)
+                if new_value <= value - 1e-4 * decrease:
+                    accepted = True
+                    break
+                if decrease <= 1e-14 * (1.0 + abs(value)):
+                    break  # at rounding: no step can show a decrease
+            levenberg = max(4.0 * levenberg, 0.25 / V_k)
+        if not accepted:
+            break
+        levenberg = 0.25 * levenberg if levenberg > 0.1 / V_k else 0.0
+        apart = 0.0
+        for i in range(L):
+            chi[i] = trial[i]
+            apart = max(apart, abs(chi[i] - known[i]))
+        if apart < _SAME_POINT * math.sqrt(V_k):
+            return np.inf
+        value, lam, scale = new_value, new_lam, new_scale
+    return value
+
+
+@jit
+def _scan(kind, normalised, offset, y, w, o, V_k, V_v, work, starts, values):
+    """Find the best points o + t e_l over tokens l and shifts t: fills `starts` and `values`."""
+    L = o.shape[0]
+    sigma, slope, trial = work[0], work[1], work[2]
+    values[:] = np.inf
+    unit = math.sqrt(1.0 + V_k)
+    for token in range(L):
+        best, best_shift = np.inf, 0.0
+        for shift in _SHIFTS:
+            for i in range(L):
+                trial[i] = o[i]
+            trial[token] += shift * unit
+            _weights(kind, normalised, offset, trial, sigma, slope)
+            value = _value(y, w, o, V_k, V_v, trial, sigma)[0]
+            if value < best:
+                best, best_shift = value, shift * unit
+        # One start per token, the best few tokens.
+        slot = values.shape[0] - 1
+        if best >= values[slot]:
+            continue
+        while slot > 0 and values[slot - 1] > best:
+            values[slot] = values[slot - 1]
+            starts[slot] = starts[slot - 1]
+            slot -= 1
+        values[slot] = best
+        for i in range(L):
+            starts[slot, i] = o[i]
+        starts[slot, token] += best_shift
+
+
+@jit
+def proximal(kind, normalised, offset, y, w, o, V_k, V_v, search, tol, first, last, chi, sigma, lam):
+    """Solve the proximal step of the samples `first` to `last`.
+
+    Parameters
+    ----------
+    kind, normalised, offset : int, bool, float
+        The activation: its code in `ACTIVATION_CODES`, its flag and its offset.
+    y : ndarray of shape (n,)
+    w, o : ndarray of shape (n, L)
+        omega_z and omega_chi.
+    V_k, V_v : float
+    search : bool
+        Look for the global minimum; otherwise only follow the minimum that `chi` holds.
+    tol : float
+        Bound on V_k times the largest component of the gradient: an error in chi_hat.
+    first, last : int
+    chi : ndarray of shape (n, L)
+        In: points to start from. Out: chi_hat.
+    sigma : ndarray of shape (n, L)
+        Out: sigma(chi_hat).
+    lam : ndarray of shape (n,)
+        Out: lambda.
+    """
+    L = o.shape[1]
+    work = np.empty((5, L))
+    H, factor = np.empty((L, L)), np.empty((L, L))
+    starts, values = np.empty((_N_STARTS, L)), np.empty(_N_STARTS)
+    local, nowhere = np.empty(L), np.full(L, np.inf)
+    for s in range(first, last):
+        best = _minimise(
+            kind, normalised, offset, y[s], w[s], o[s], V_k, V_v, chi[s], nowhere, work, H, factor, tol
+        )
+        if search:
+            _scan(kind, normalised, offset, y[s], w[s], o[s], V_k, V_v, work, starts, values)
+            _weights(kind, normalised, offset, o[s], work[0], work[1])
+            at_field = _value(y[s], w[s], o[s], V_k, V_v, o[s], work[0])[0]
+            for start in range(-1, _N_STARTS):
+                if start >= 0 and values[start] >= at_field:
+                    break
+                for i in range(L):
+                    local[i] = o[s, i] if start < 0 else starts[start, i]
+                value = _minimise(
+                    kind, normalised, offset, y[s], w[s], o[s], V_k, V_v, local, chi[s], work, H, factor, tol
+                )
+                if value < best - 1e-12 * (1.0 + abs(best)):
+                    best = value
+                    for i in range(L):
+                        chi[s, i] = local[i]
+        _weights(kind, normalised, offset, chi[s], sigma[s], work[1])
+        lam[s] = _value(y[s], w[s], o[s], V_k, V_v, chi[s], sigma[s])[1]
+
+
+@jit
+def potential_derivatives(kind, offset, chi, slopes, curvatures):
+    """Fill u' and u'' of every score; arrays of shape (n, L)."""
+    for s in range(chi.shape[0]):
+        for i in range(chi.shape[1]):
+            slopes[s, i] = potential(kind, chi[s, i], offset)[1]
+            curvatures[s, i] = curvature(kind, chi[s, i], offset)

@@ -1,0 +1,204 @@
+"""One step of the replica-symmetric fixed point of ERM: from six order parameters to the next six.
+
+Sums over tokens are averages over quasi-random draws of the fields. With standard normals n_k, n_z per token,
+
+    omega_chi = m_k chi* + sqrt(q_k - m_k^2) n_k  (max)     sqrt(nu) m_k [l = eps] + sqrt(q_k) n_k  (spiked)
+    omega_z   = sqrt(q_v) n_z                     y | omega_z ~ N(rho n_z[eps], s^2)
+
+with rho = m_v / sqrt(q_v) and s^2 = 1 + noise^2 - rho^2: z* is integrated out, and so is the normal part of
+chi* in the spiked task. Integrating the conjugates of theory section 4 by parts in the same way (Stein),
+
+    Vhat_k = -n E[sum f_chi n_k] / sd(omega_chi | chi*)
+    mhat_k =  n E[sum_l f_chi,l d log w_eps / d mean_l],   w_e the evidence for location e given omega_chi
+    mhat_v =  n E[f_z,eps n_y] / s
+    Vhat_v = -n E[sum f_z n_z] / sqrt(q_v) + rho mhat_v / sqrt(q_v)
+
+where y = rho n_z[eps] + s n_y. These forms are exact where chi_hat jumps between minima, which the
+derivative df/domega is not.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import ndtri
+
+from .._compiled import ACTIVATION_CODES
+from . import _expectations
+from ._location import location_evidence
+from ._parallel import split_samples
+from ._proximal import proximal
+
+N_REPLICATES = 8
+_MIN_POINTS = 16
+_MIN_VARIANCE = 1e-12
+_MAX_GROWTH = 4.0  # of V in a step
+
+
+@dataclass
+class Draws:
+    """Quasi-random draws of sequences of one length, and their last proximal points."""
+
+    problem: object
+    L: int
+    probability: float
+    n_points: int
+    chi_hat: np.ndarray | None = field(default=None, init=False)
+
+    def __post_init__(self):
+        L = self.L
+        is_spiked = self.problem.task == "spiked"
+        points = _expectations.uniforms(self.n_points, 2 * L + 1 if is_spiked else 3 * L + 2, N_REPLICATES)
+        self.n_y = ndtri(points[:, 0])
+        self.n_z = ndtri(points[:, 1 : L + 1])
+        self.n_k = ndtri(points[:, L + 1 : 2 * L + 1])
+        if is_spiked:
+            self.chi_star = None
+        else:
+            scores = _expectations.hidden_scores(self.problem, points[:, 2 * L + 1 : 3 * L + 1])
+            self.chi_star = _expectations.hidden_first(self.problem, scores, points[:, -1])
+
+    def fields(self, x):
+        """Draw (omega_chi, omega_z, y) at the order parameters x; also sd(omega_chi), rho and s."""
+        m_k, m_v, q_k, q_v, _, _ = x
+        if self.chi_star is None:
+            sd = math.sqrt(q_k)
+            omega_chi = sd * self.n_k
+            omega_chi[:, 0] += m_k * math.sqrt(self.problem.signal)
+        else:
+            sd = math.sqrt(max(q_k - m_k**2, _MIN_VARIANCE))
+            omega_chi = m_k * self.chi_star + sd * self.n_k
+        rho = m_v / math.sqrt(q_v)
+        s = math.sqrt(max(1.0 + self.problem.noise**2 - rho**2, _MIN_VARIANCE))
+        y = rho * self.n_z[:, 0] + s * self.n_y
+        return omega_chi, math.sqrt(q_v) * self.n_z, y, sd, rho, s
+
+    def proximal_points(self, activation, x, search, tol):
+        """Solve the proximal step of every draw; returns the fields, sigma(chi_hat) and lambda."""
+        fields = self.fields(x)
+        omega_chi, omega_z, y = fields[:3]
+        if self.chi_hat is None:
+            search, self.chi_hat = True, omega_chi.copy()
+        sigma, lam = np.empty_like(omega_chi), np.empty_like(y)
+        kind, offset = ACTIVATION_CODES[activation.name], getattr(activation, "offset", 0.0)
+        split_samples(
+            lambda first, last: proximal(
+                kind, activation.normalised, offset, y, omega_z, omega_chi, x[4], x[5], search, tol,
+                first, last, self.chi_hat, sigma, lam,
+            ),
+            y.shape[0],
+        )  # fmt: skip
+        return fields, sigma, lam
+
+    def averages(self, activation, x, search, tol):
+        """Average, per replicate, what the conjugates are made of.
+
+        Returns
+        -------
+        ndarray of shape (N_REPLICATES, 7)
+            mhat_k, mhat_v, qhat_k, qhat_v, Vhat_k, Vhat_v, each over n, and lambda^2.
+        """
+        m_k, _, q_k, q_v, V_k, _ = x
+        (omega_chi, _, _, sd, rho, s), sigma, lam = self.proximal_points(activation, x, search, tol)
+        f_chi = (self.chi_hat - omega_chi) / V_k
+        f_z = lam[:, None] * sigma
+        if self.chi_star is None:
+            m_hat_k = math.sqrt(self.problem.signal) * f_chi[:, 0]
+        else:
+            hidden = np.zeros_like(omega_chi)
+            hidden[:, 0] = 1.0
+            variance = 1.0 - m_k**2 / q_k
+            _, score = location_evidence(self.problem, (m_k / q_k) * omega_chi, variance, hidden)
+            m_hat_k = np.sum(f_chi * score, axis=1)
+        m_hat_v = f_z[:, 0] * self.n_y / s
+        columns = np.stack(
+            [
+                m_hat_k,
+                m_hat_v,
+                np.sum(f_chi**2, axis=1),
+                np.sum(f_z**2, axis=1),
+                -np.sum(f_chi * self.n_k, axis=1) / sd,
+                -(np.sum(f_z * self.n_z, axis=1) - rho * m_hat_v) / math.sqrt(q_v),
+                lam**2,
+            ],
+            axis=1,
+        )
+        return self.replicate_means(columns)
+
+    @staticmethod
+    def replicate_means(numbers):
+        """Average one number, or row, per draw over each replicate."""
+        return numbers.reshape(N_REPLICATES, -1, *numbers.shape[1:]).mean(axis=1)
+
+
+def draw_all(problem, n_points):
+    """Draw sequences of all lengths, `n_points` in all, shared among them by their probability.
+
+    Returns
+    -------
+    list of Draws
+    """
+    return [
+        Draws(problem, L, probability, _power_of_two(n_points * probability / N_REPLICATES))
+        for L, probability in zip(
+            problem.lengths.tolist(), problem.length_probabilities.tolist(), strict=True
+        )
+    ]
+
+
+class ReplicaMap:
+    """The map of which ERM's order parameters are a fixed point.
+
+    Parameters
+    ----------
+    problem : SLRProblem
+    activation : Activation
+    sample_ratio : float
+        n = N / D.
+    alpha_key, alpha : float
+        Penalties r_k and r_v.
+    n_points : int
+        Draws in all, shared among the lengths by their probability.
+    """
+
+    def __init__(self, problem, activation, sample_ratio, alpha_key, alpha, n_points):
+        self.problem, self.activation = problem, activation
+        self.sample_ratio = sample_ratio
+        self.penalties = np.array([alpha_key, alpha])
+        self.draws = draw_all(problem, n_points)
+        self._last_averages = self._largest_V = None
+
+    def __call__(self, x, *, search=False, tol=1e-6):
+        """Map (m_k, m_v, q_k, q_v, V_k, V_v) to the next ones."""
+        self._largest_V = _MAX_GROWTH * np.asarray(x[4:6])
+        return self._update(self._averages(x, search, tol).mean(axis=0))
+
+    def replicates(self):
+        """Return what each independent set of draws made of the last x: (N_REPLICATES, 6)."""
+        return np.array([self._update(row) for row in self._last_averages])
+
+    @property
+    def train_error(self):
+        """E[lambda^2] at the last x."""
+        return float(self._last_averages[:, 6].mean())
+
+    def _averages(self, x, search, tol):
+        self._last_averages = sum(
+            draws.probability * draws.averages(self.activation, x, search, tol) for draws in self.draws
+        )
+        return self._last_averages
+
+    def _update(self, averages):
+        m_hat, q_hat, V_hat = (self.sample_ratio * averages[i : i + 2] for i in (0, 2, 4))
+        # Early on Vhat + r may be near zero, or below; at a fixed point the bound does not act.
+        V = np.minimum(1.0 / np.maximum(V_hat + self.penalties, 1e-2 * self.penalties), self._largest_V)
+        return np.concatenate([m_hat * V, (m_hat**2 + q_hat) * V**2, V])
+
+    def admissible(self, x):
+        """Tell whether x can be the order parameters of a key and a value."""
+        m_k, m_v, q_k, q_v, V_k, V_v = x
+        return min(q_k - m_k**2, q_v - m_v**2, q_k, q_v, V_k, V_v) > 0.0
+
+
+def _power_of_two(number):
+    return max(_MIN_POINTS, 2 ** round(math.log2(number)))

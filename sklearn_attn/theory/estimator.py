@@ -1,0 +1,353 @@
+"""Replica theory as a scikit-learn regressor on tables of experiments."""
+
+import warnings
+
+import numpy as np
+from scipy.optimize import least_squares, minimize_scalar
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
+
+from ..activations import get_activation
+from ..problems import SLRProblem
+from ._validation import check_positive, check_problem
+from .replica import ReplicaSymmetryWarning, replica_erm
+
+_COLUMNS = ("sample_ratio", "alpha", "alpha_key", "signal", "noise")
+_FIT_PARAMS = ("signal", "noise")
+_FIT_POINTS = 2**12
+_MAX_ITER = 100
+_ALPHAS = (1e-3, 1e3)
+_LARGEST_LOG_CHANGE = 7.0  # of the signal, in calibration
+
+
+class ReplicaTheory(RegressorMixin, BaseEstimator):
+    """Test errors of attention regressors as replica theory predicts them.
+
+    A regressor on settings: one row of X per experiment, y the measured test errors. It predicts with
+    `replica_erm`; `score` is the R2 of theory against experiment.
+
+    Parameters
+    ----------
+    activation : {"softmax", "linear", "erf", "softplus"}, default="softmax"
+    task : {"spiked", "max"}, default="spiked"
+    signal : float, default=1.0
+        nu; used where X has no such column.
+    length : int, sequence of int or {int: probability}, default=3
+        The law of L; see `SLRProblem`.
+    noise : float, default=0.0
+        Standard deviation of the noise on y; used where X has no such column.
+    alpha, alpha_key : float, default=1.0 and None
+        Penalties where X has no such column; ``alpha_key=None`` means alpha.
+    fit_params : tuple of {"signal", "noise"}, default=()
+        What `fit` calibrates.
+    columns : tuple of str, default=("sample_ratio", "alpha")
+        What the columns of an array X mean: "sample_ratio" and any of "alpha", "alpha_key", "signal",
+        "noise". A DataFrame whose column names are all of these names its own.
+
+    Attributes
+    ----------
+    signal_, noise_ : float
+        Calibrated, or as given.
+    columns_ : tuple of str
+        What the columns of X meant in `fit`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X is a frame.
+
+    See Also
+    --------
+    replica_erm : The equations, and their domain.
+
+    References
+    ----------
+    .. [1] O. Duranthon, P. Marion, C. Boyer, B. Loureiro, L. Zdeborova, arXiv:2509.21936.
+
+    Examples
+    --------
+    >>> from sklearn_attn.theory import ReplicaTheory
+    >>> theory = ReplicaTheory("softmax", signal=2.0).fit([[4.0, 1.0]], [0.6])
+    >>> theory.predict([[4.0, 1.0], [20.0, 1.0]]).round(2)
+    array([0.6 , 0.41])
+    """
+
+    def __init__(
+        self,
+        activation="softmax",
+        *,
+        task="spiked",
+        signal=1.0,
+        length=3,
+        noise=0.0,
+        alpha=1.0,
+        alpha_key=None,
+        fit_params=(),
+        columns=("sample_ratio", "alpha"),
+    ):
+        self.activation = activation
+        self.task = task
+        self.signal = signal
+        self.length = length
+        self.noise = noise
+        self.alpha = alpha
+        self.alpha_key = alpha_key
+        self.fit_params = fit_params
+        self.columns = columns
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def fit(self, X, y):
+        """Calibrate `fit_params` by least squares on measured test errors, or only check the input.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_experiments, n_columns)
+        y : array-like of shape (n_experiments,)
+            Measured mean squared errors on new data.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If X, y or a parameter is not valid; the message says what is allowed.
+        """
+        columns = self._read_columns(X)
+        table, y = check_X_y(X, y, y_numeric=True)
+        fit_params = self._check_parameters(columns)
+        settings = _settings(table, columns, self.columns)
+        fitted = {"signal": float(self.signal), "noise": float(self.noise)}
+        if fit_params:
+            fitted |= self._calibrate(settings, y, fit_params)
+        else:
+            self._problem(settings[0], fitted)  # refuses what no theory is about
+        validate_data(self, X=X, skip_check_array=True)
+        self.columns_ = columns
+        self.signal_, self.noise_ = fitted["signal"], fitted["noise"]
+        return self
+
+    def predict(self, X):
+        """Predict the test error of every experiment.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_experiments, n_columns)
+
+        Returns
+        -------
+        ndarray of shape (n_experiments,)
+
+        Warns
+        -----
+        ReplicaSymmetryWarning
+            If the theory is unstable at some settings: no prediction.
+        """
+        return np.array([result.test_error for result in self.results(X)])
+
+    def predict_train_error(self, X):
+        """Predict the training error, without penalties, of every experiment: (n_experiments,)."""
+        return np.array([result.train_error for result in self.results(X)])
+
+    def order_parameters(self, X):
+        """Predict (m_key, m_value, q_key, q_value, V_key, V_value): (n_experiments, 6)."""
+        return np.array(
+            [
+                [result.m_key, result.m_value, result.q_key, result.q_value, result.V_key, result.V_value]
+                for result in self.results(X)
+            ]
+        )
+
+    def results(self, X):
+        """Solve the theory for every experiment.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_experiments, n_columns)
+
+        Returns
+        -------
+        list of ReplicaResult
+            With the stability and the error estimate of each. Rows that are equal share one.
+        """
+        check_is_fitted(self)
+        columns = self._read_columns(X)
+        validate_data(self, X=X, reset=False, skip_check_array=True)
+        if columns != self.columns_:
+            raise ValueError(f"fit was given the columns {self.columns_}, got {columns}.")
+        settings = _settings(check_array(X), columns, self.columns)
+        fitted = {"signal": self.signal_, "noise": self.noise_}
+        solved = {}
+        for setting in settings:
+            key = tuple(sorted(setting.items()))
+            if key not in solved:
+                solved[key] = self._solve(setting, fitted)
+        results = [solved[tuple(sorted(setting.items()))] for setting in settings]
+        _warn_once(results)
+        return results
+
+    def optimal_alpha(self, sample_ratio):
+        """Find the penalty of least predicted test error.
+
+        Parameters
+        ----------
+        sample_ratio : float
+            N / D.
+
+        Returns
+        -------
+        float
+            Between 1e-3 and 1e3; ``alpha_key`` follows it unless it was given. Penalties at which the theory
+            is unstable do not count.
+
+        Raises
+        ------
+        ValueError
+            If the theory is stable at no penalty.
+        """
+        check_is_fitted(self)
+        check_positive(sample_ratio=sample_ratio)
+        fitted = {"signal": self.signal_, "noise": self.noise_}
+
+        def error(log_alpha):
+            setting = {"sample_ratio": float(sample_ratio), "alpha": float(np.exp(log_alpha))}
+            result = self._solve(setting, fitted, n_points=_FIT_POINTS)
+            is_prediction = result.converged and result.stability < 1.0
+            return result.test_error if is_prediction else np.inf
+
+        # From large penalties down to where the theory loses stability, which it does not regain.
+        grid, errors = np.linspace(*np.log(_ALPHAS)[::-1], 15), []
+        for log_alpha in grid:
+            errors.append(error(log_alpha))
+            if not np.isfinite(errors[-1]):
+                break
+        best = int(np.argmin(errors))
+        if not np.isfinite(errors[best]):
+            raise ValueError(f"The theory is stable at no penalty for sample_ratio={sample_ratio}.")
+        bounds = grid[min(best + 1, len(errors) - 1)], grid[max(best - 1, 0)]
+        refined = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 0.02})
+        return float(np.exp(refined.x if refined.fun <= errors[best] else grid[best]))
+
+    def _read_columns(self, X):
+        """What the columns mean: the frame's own names if they are ours, else `columns`."""
+        columns = tuple(self.columns)
+        if hasattr(X, "columns"):
+            columns = tuple(str(name) for name in X.columns)
+        unknown = [name for name in columns if name not in _COLUMNS]
+        if unknown or len(set(columns)) < len(columns) or "sample_ratio" not in columns:
+            raise ValueError(
+                f"The columns of X must be 'sample_ratio' and any of {_COLUMNS[1:]}, each once; got "
+                f"{columns}."
+            )
+        return columns
+
+    def _check_parameters(self, columns):
+        get_activation(self.activation)
+        fit_params = tuple(self.fit_params)
+        wrong = [name for name in fit_params if name not in _FIT_PARAMS]
+        if wrong:
+            raise ValueError(f"fit_params may name {_FIT_PARAMS}, got {fit_params}.")
+        both = sorted(set(fit_params) & set(columns))
+        if both:
+            raise ValueError(f"fit_params names {both}, which X gives as columns; drop one of the two.")
+        check_positive(alpha=self.alpha)
+        if self.alpha_key is not None:
+            check_positive(alpha_key=self.alpha_key)
+        return fit_params
+
+    def _problem(self, setting, fitted):
+        problem = SLRProblem(
+            self.task,
+            signal=setting.get("signal", fitted["signal"]),
+            length=self.length,
+            noise=setting.get("noise", fitted["noise"]),
+        )
+        check_problem(problem)
+        return problem
+
+    def _solve(self, setting, fitted, *, init="auto", n_points=2**14):
+        alpha = setting.get("alpha", self.alpha)
+        alpha_key = setting.get("alpha_key", self.alpha_key)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReplicaSymmetryWarning)  # told once for all, see _warn_once
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return replica_erm(
+                self._problem(setting, fitted),
+                self.activation,
+                setting["sample_ratio"],
+                alpha,
+                alpha_key,
+                init,
+                n_points=n_points,
+                max_iter=_MAX_ITER,
+            )
+
+    def _calibrate(self, settings, y, fit_params):
+        """Least squares in log signal and in noise, each setting continued from its last solution."""
+        given = {"signal": float(self.signal), "noise": float(self.noise)}
+        self._problem(settings[0], given)
+        last = ["auto"] * len(settings)
+
+        def unpack(t):
+            # In units in which 1 is where the search starts, as least_squares takes relative steps.
+            numbers = dict(zip(fit_params, (t - 1.0).tolist(), strict=True))
+            if "signal" in numbers:
+                numbers["signal"] = given["signal"] * float(np.exp(numbers["signal"]))
+            return given | numbers
+
+        def residuals(t):
+            fitted = unpack(t)
+            for i, setting in enumerate(settings):
+                result = self._solve(setting, fitted, init=last[i], n_points=_FIT_POINTS)
+                if not result.converged or result.stability >= 1.0:
+                    result = self._solve(setting, fitted, n_points=_FIT_POINTS)
+                last[i] = result
+            return np.array([result.test_error for result in last]) - y
+
+        if "signal" in fit_params and not np.isfinite(given["signal"]):
+            raise ValueError("signal must start at a finite number where fit_params names it.")
+        start = [1.0 if name == "signal" else 1.0 + max(given["noise"], 0.05) for name in fit_params]
+        low = [1.0 - _LARGEST_LOG_CHANGE if name == "signal" else 1.0 for name in fit_params]
+        high = [1.0 + _LARGEST_LOG_CHANGE if name == "signal" else np.inf for name in fit_params]
+        solution = least_squares(
+            residuals, start, bounds=(low, high), diff_step=2e-2, xtol=1e-3, ftol=1e-5, max_nfev=30
+        )
+        return unpack(solution.x)
+
+
+def _settings(table, columns, expected):
+    """One dict per row of a checked table."""
+    if table.shape[1] != len(columns):
+        raise ValueError(
+            f"X has {table.shape[1]} columns, but columns={expected} names {len(columns)}; pass one row per "
+            "experiment with these columns, or a DataFrame that names its own."
+        )
+    for j, name in enumerate(columns):
+        low = -np.inf if name == "noise" else 0.0
+        bad = np.flatnonzero((table[:, j] <= low) | ((table[:, j] < 0.0) & (name == "noise")))
+        if bad.size:
+            raise ValueError(f"Column {name!r} must be positive, got {table[bad[0], j]} in row {bad[0]}.")
+    return [dict(zip(columns, row, strict=True)) for row in table.tolist()]
+
+
+def _warn_once(results):
+    unstable = sum(result.stability >= 1.0 for result in results)
+    if unstable:
+        warnings.warn(
+            f"Replica theory is unstable (stability >= 1) at {unstable} of {len(results)} settings: its "
+            "numbers there are no prediction. See results(X) for which.",
+            ReplicaSymmetryWarning,
+            stacklevel=4,
+        )
+    lost = sum(not result.converged for result in results)
+    if lost:
+        warnings.warn(
+            f"Replica theory found no fixed point at {lost} of {len(results)} settings.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,336 @@
+"""Replica theory of empirical risk minimisation with finitely many samples per dimension."""
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..activations import get_activation
+from ._fixed_point import fixed_point
+from ._overlaps import Overlaps
+from ._replica_map import N_REPLICATES, ReplicaMap
+from ._stability import replicon
+from ._validation import check_count, check_positive, check_problem
+from .population import risk_at, weight_moments
+
+_COARSE_POINTS = 1024
+_COARSE_TOL = 1e-3
+# Coarse fixed points nearer than this are the same one.
+_SAME = 0.02
+_GRADIENT_POINTS = 2**12
+_MAX_NEWTON = 16
+_PROXIMAL_TOL = 0.01  # of the fixed point's own tolerance
+
+
+class ReplicaSymmetryWarning(UserWarning):
+    """The replica-symmetric solution is unstable: its numbers are no prediction."""
+
+
+@dataclass(frozen=True)
+class ReplicaResult:
+    """What replica theory predicts for ERM in high dimension.
+
+    Attributes
+    ----------
+    test_error, train_error : float
+        Mean squared errors, noise included; the train error is unweighted and without penalties.
+    objective : float
+        Half the minimised objective over D: n E[lambda^2] / 2 + (alpha_key q_key + alpha q_value) / 2.
+    m_key, m_value, q_key, q_value : float
+        Overlaps k.k*/D, v.v*/D, k.k/D, v.v/D of the fitted key and value.
+    V_key, V_value : float
+        Their susceptibilities.
+    stability : float
+        Spectral radius of the replicon matrix. Below 1 the numbers are a prediction; above it replica
+        symmetry is broken and they are not.
+    error_estimate : float
+        Standard error of `test_error` from the averages over random draws.
+    n_iter : int
+        Evaluations of the fixed-point map.
+    converged : bool
+        Whether a fixed point was found to `tol`.
+    """
+
+    test_error: float
+    train_error: float
+    objective: float
+    m_key: float
+    m_value: float
+    q_key: float
+    q_value: float
+    V_key: float
+    V_value: float
+    stability: float
+    error_estimate: float
+    n_iter: int
+    converged: bool
+
+    @property
+    def overlaps(self):
+        """The order parameters as `Overlaps`; the cross terms vanish."""
+        return Overlaps(self.m_key, self.m_value, self.q_key, self.q_value)
+
+
+def replica_erm(
+    problem,
+    activation,
+    sample_ratio,
+    alpha=1.0,
+    alpha_key=None,
+    init="auto",
+    *,
+    offset=0.0,
+    n_points=2**14,
+    tol=1e-4,
+    max_iter=200,
+):
+    """Predict what a regularised attention regressor achieves, for N, D -> infinity at fixed N / D.
+
+    The minimiser of ``sum_i (y_i - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2`` is described by
+    six order parameters. Averaged over the data model, with fields omega_chi = m_k chi* + sqrt(q_k - m_k^2) zeta
+    and omega_z alike, and the proximal point
+
+        chi_hat = argmin_chi  (y - sigma(chi)^T omega_z)^2 / (2 (1 + V_v |sigma(chi)|^2))
+                              + |chi - omega_chi|^2 / (2 V_k)
+        lambda = (y - sigma^T omega_z) / (1 + V_v |sigma|^2),  f_chi = (chi_hat - omega_chi) / V_k,
+        f_z = lambda sigma
+
+    they solve, with n = N / D and for a in {key, value},
+
+        Vhat_a = -n E[sum df_a / domega_a],  qhat_a = n E[sum f_a^2],  mhat_a = n E[sum f_a a*] + m_a Vhat_a
+        m_a = mhat_a V_a,  q_a = (mhat_a^2 + qhat_a) V_a^2,  V_a = 1 / (Vhat_a + alpha_a)
+
+    Parameters
+    ----------
+    problem : SLRProblem
+    activation : {"softmax", "linear", "erf", "softplus"}
+    sample_ratio : float
+        N / D.
+    alpha, alpha_key : float
+        Penalties as in the regressors; ``alpha_key=None`` means alpha.
+    init : {"auto", "informed", "uninformed", "both"}, ReplicaResult or (6,) array-like, default="auto"
+        Where the iteration starts: near the hidden directions, away from them, both and the result of lower
+        objective (ERM's), or at the given (m_key, m_value, q_key, q_value, V_key, V_value).
+    offset : float, default=0.0
+        The constant c of erf.
+    n_points : int, default=16384
+        Random draws that averages are taken over; the error falls nearly as one over it.
+    tol : float, default=1e-4
+        Bound on the change of every order parameter, relative to its size, in an undamped step.
+    max_iter : int, default=200
+        Bound on the evaluations of the map from one start.
+
+    Returns
+    -------
+    ReplicaResult
+        With ``init="both"`` a tuple of two, from the uninformed and from the informed start.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not valid; the message says what is allowed.
+
+    Warns
+    -----
+    ReplicaSymmetryWarning
+        If the stability is 1 or more.
+    ConvergenceWarning
+        If no fixed point was found.
+
+    Notes
+    -----
+    Averages are over scrambled Sobol points that stay the same, so the result is deterministic. The proximal
+    point is the global minimum of its non-convex problem, searched from several starts; where it jumps
+    from one minimum to another as the fields vary, the derivatives above are those of distributions.
+
+    References
+    ----------
+    .. [1] O. Duranthon, P. Marion, C. Boyer, B. Loureiro, L. Zdeborova, arXiv:2509.21936.
+
+    Examples
+    --------
+    >>> from sklearn_attn.problems import SLRProblem
+    >>> from sklearn_attn.theory import replica_erm
+    >>> result = replica_erm(SLRProblem("spiked", signal=2.0, length=3), "softmax", sample_ratio=4.0)
+    >>> round(result.test_error, 2), result.converged
+    (0.59, True)
+    """
+    check_problem(problem)
+    alpha_key = alpha if alpha_key is None else alpha_key
+    check_positive(sample_ratio=sample_ratio, alpha=alpha, alpha_key=alpha_key, tol=tol)
+    check_count(n_points=n_points, max_iter=max_iter)
+    sigma_of = get_activation(activation, offset)
+
+    def make_map(n):
+        return ReplicaMap(problem, sigma_of, float(sample_ratio), float(alpha_key), float(alpha), n)
+
+    starts = _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init)
+    coarse = make_map(min(_COARSE_POINTS, n_points))
+    fine = make_map(n_points)
+    candidates = [_coarse_solution(coarse, start, max_iter) for start in starts]
+    if len(candidates) == 2 and init == "auto" and _are_same(candidates[0].x, candidates[1].x):
+        candidates = candidates[1:]
+    if init == "auto" and any(candidate.converged for candidate in candidates):
+        candidates = [candidate for candidate in candidates if candidate.converged]
+    results = [_refine(fine, coarse, candidate, tol, max_iter) for candidate in candidates]
+    if init == "auto":
+        # An iterate that is no fixed point has no objective to compare.
+        results = [min(results, key=lambda result: (not result.converged, result.objective))]
+    for result in results:
+        _warn(result, tol, max_iter)
+    return tuple(results) if init == "both" else results[0]
+
+
+def _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init):
+    V = 1.0 / (np.array([alpha_key, alpha]) + 0.25 * sample_ratio)
+    scale = 1.0 if sigma_of.normalised else 0.5
+    key_scale = min(math.sqrt(problem.signal) if problem.task == "spiked" else problem.signal, 2.0)
+    informed = np.array([key_scale, scale, 1.05 * key_scale**2, 1.05 * scale**2, *(0.5 * V)])
+    uninformed = np.array([0.05, 0.05 * scale, 0.25, 0.25 * scale**2, *V])
+    if isinstance(init, ReplicaResult):
+        init = [init.m_key, init.m_value, init.q_key, init.q_value, init.V_key, init.V_value]
+    if isinstance(init, str):
+        named = {
+            "auto": [uninformed, informed],
+            "both": [uninformed, informed],
+            "informed": [informed],
+            "uninformed": [uninformed],
+        }
+        if init in named:
+            return named[init]
+    else:
+        start = np.array(init, dtype=float)
+        if start.shape == (6,) and np.all(np.isfinite(start)) and np.all(start[2:] > 0.0):
+            return [start]
+    raise ValueError(
+        "init must be 'auto', 'informed', 'uninformed', 'both', a ReplicaResult, or six numbers (m_key, "
+        f"m_value, q_key, q_value, V_key, V_value) of which the last four are positive; got {init!r}."
+    )
+
+
+def _are_same(x, other):
+    return bool(np.all(np.abs(x - other) <= _SAME * (0.1 + np.abs(x))))
+
+
+def _scaled(replica_map, **options):
+    """Let residuals be relative to the size of the order parameters where these are large."""
+
+    def step(x):
+        new = replica_map(x, **options)
+        return x + (new - x) / (1.0 + np.abs(x))
+
+    return step
+
+
+def _coarse_solution(coarse, start, max_iter):
+    return fixed_point(
+        _scaled(coarse, search=True, tol=_PROXIMAL_TOL * _COARSE_TOL),
+        start,
+        tol=_COARSE_TOL,
+        max_iter=max_iter,
+        admissible=coarse.admissible,
+    )
+
+
+def _refine(fine, coarse, candidate, tol, max_iter):
+    """Go on from a coarse fixed point with all the draws.
+
+    Steps are Newton's, with the Jacobian of the coarse map. Every other evaluation only follows the proximal
+    minima at hand, which is several times as fast as a search for the global ones; a search alone decides
+    whether a fixed point was reached. Where that fails, the accelerated iteration takes over.
+    """
+    x, n_iter = candidate.x, candidate.n_iter
+    response = _response(coarse, x)
+    step = _scaled(fine, search=True, tol=_PROXIMAL_TOL * tol)
+    converged, last_size = False, np.inf
+    for n in range(min(_MAX_NEWTON, max_iter)):
+        residual = fine(x, search=n % 2 == 0, tol=_PROXIMAL_TOL * tol) - x
+        n_iter += 1
+        size = float(np.abs(residual / (1.0 + np.abs(x))).max())
+        if n % 2 == 0:
+            converged = size <= tol
+            if converged or not size < 0.5 * last_size:
+                break
+            last_size = size
+        newton = x + response @ residual
+        if not (np.all(np.isfinite(newton)) and fine.admissible(newton)):
+            break
+        x = newton
+    if not converged and max_iter > n + 1:
+        solution = fixed_point(step, x, tol=tol, max_iter=max_iter - n - 1, admissible=fine.admissible)
+        x, n_iter, converged = solution.x, n_iter + solution.n_iter, solution.converged
+    return _result(fine, response, x, n_iter, converged)
+
+
+def _response(coarse, x):
+    """(I - F')^{-1} at x, by differences of the coarse map."""
+    h = 1e-3 * (1.0 + np.abs(x)) * np.array([1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
+    h = np.minimum(h, 0.1 * np.where(np.arange(6) < 2, 1.0, np.abs(x)))
+    base = coarse(x, search=True)
+    jacobian = np.array([(coarse(x + step) - base) / step.sum() for step in np.diag(h)]).T
+    return np.linalg.pinv(np.eye(6) - jacobian, rcond=1e-6)
+
+
+def _result(fine, response, x, n_iter, converged):
+    replicates = fine.replicates()
+    m_k, m_v, q_k, q_v, V_k, V_v = x.tolist()
+    q_k, q_v = max(q_k, m_k**2), max(q_v, m_v**2)
+    sigma_of, problem = fine.activation, fine.problem
+    test_error = risk_at(
+        problem, sigma_of.name, Overlaps(m_k, m_v, q_k, q_v), offset=getattr(sigma_of, "offset", 0.0)
+    )
+    penalty = fine.penalties @ np.array([q_k, q_v])
+    return ReplicaResult(
+        test_error=test_error,
+        train_error=fine.train_error,
+        objective=0.5 * (fine.sample_ratio * fine.train_error + float(penalty)),
+        m_key=m_k,
+        m_value=m_v,
+        q_key=q_k,
+        q_value=q_v,
+        V_key=V_k,
+        V_value=V_v,
+        stability=replicon(fine, x),
+        error_estimate=_error_estimate(response, replicates, x, problem, sigma_of),
+        n_iter=n_iter,
+        converged=converged,
+    )
+
+
+def _error_estimate(response, replicates, x, problem, sigma_of):
+    """Propagate the spread of the replicates of F(x) to the test error: dE = grad E (I - F')^{-1} dF."""
+    shifts = response @ (replicates - replicates.mean(axis=0)).T
+    h = 1e-3 * (1.0 + np.abs(x))
+    m_k, m_v, q_k, q_v = x[:4]
+
+    def moments(m_key, q_key):
+        return np.array(weight_moments(problem, sigma_of, m_key, q_key, _GRADIENT_POINTS))
+
+    A, B = moments(m_k, q_k)
+    by_m = (moments(m_k + h[0], q_k + 2.0 * abs(m_k) * h[0] + h[0] ** 2) - (A, B)) / h[0]
+    by_q = (moments(m_k, q_k + h[2]) - (A, B)) / h[2]
+    by_m -= 2.0 * abs(m_k) * by_q  # q_k was moved along, to stay above m_k^2
+    outer = np.array([-2.0 * m_v, q_v])
+    gradient = np.array([outer @ by_m, -2.0 * A, outer @ by_q, B])
+    return float(np.std(gradient @ shifts[:4], ddof=1) / math.sqrt(N_REPLICATES))
+
+
+def _warn(result, tol, max_iter):
+    if not result.converged:
+        warnings.warn(
+            f"Replica theory found no fixed point to tol={tol} in max_iter={max_iter} steps; its last "
+            f"iterate has stability {result.stability:.2f}. Below 1 try a larger max_iter or another init, above 1 "
+            "replica symmetry is broken and none may exist.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    if result.stability >= 1.0:
+        warnings.warn(
+            f"The replica-symmetric solution is unstable (stability {result.stability:.2f} >= 1): its "
+            "numbers are no prediction, and fits from different starts may end in different minima. A larger "
+            "penalty or more samples restore it.",
+            ReplicaSymmetryWarning,
+            stacklevel=3,
+        )
