@@ -95,7 +95,8 @@ class SLRProblem:
     signal : float, default=1.0
         nu >= 0; may be infinite for "max".
     length : int, sequence of int or {int: probability}, default=3
-        The law of L: a constant, uniform on distinct lengths, or any law on the positive integers. A
+        The law of L: a constant, uniform on distinct lengths (``range(4, 13)`` for 4 to 12), or any law on
+        the positive integers. A
         mapping is kept as a sorted tuple of (length, probability) pairs, a sequence as a sorted tuple.
     noise : float, default=0.0
         Standard deviation of the noise on y.

@@ -6,10 +6,14 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sklearn_attn import SoftmaxAttentionRegressor
+from sklearn_attn.datasets import make_spiked_slr
 from sklearn_attn.inspection import AttentionDisplay
 from sklearn_attn.preprocessing import TokenTransformer
 
@@ -57,7 +61,21 @@ def test_draws_on_given_axes():
 
 def test_negative_weights_have_a_colour_of_their_own():
     display = AttentionDisplay.from_weights([[-0.5, 2.0]]).plot()
-    assert display.image_.get_clim() == (-0.5, 2.0)
+    assert display.image_.get_clim() == (-2.0, 2.0)
+    assert display.image_.get_cmap().name == "RdBu"  # white is zero, not blank
+
+
+def test_a_search_and_a_transformed_target_are_unwrapped():
+    X, y = make_spiked_slr(n_samples=60, n_features=4, signal=9.0, length=3, noise=0.1, random_state=0)
+    expected = SoftmaxAttentionRegressor().fit(X, y).attention_weights(X[:3])
+    search = GridSearchCV(
+        make_pipeline(TokenTransformer(FunctionTransformer()), SoftmaxAttentionRegressor()), {}, cv=2
+    )
+    for model in (search, TransformedTargetRegressor(SoftmaxAttentionRegressor())):
+        display = AttentionDisplay.from_estimator(model.fit(X, y), X[:3])
+        np.testing.assert_allclose(np.concatenate(display.weights), expected.values[:, 0], rtol=1e-4)
+    with pytest.raises(TypeError, match="Ridge has no attention_weights"):
+        AttentionDisplay.from_estimator(Ridge(), X)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +83,7 @@ def test_negative_weights_have_a_colour_of_their_own():
     [
         (([],), ValueError, "at least one sequence"),
         (([[1.0]], [0, 0]), ValueError, "locations has 2 entries for 1 sequences"),
+        (([[1.0]], [None]), TypeError, r"locations\[0\] must be an int"),
         (([[1.0]], [1]), ValueError, r"locations\[0\] = 1 lies outside sequence 0 of 1 tokens"),
         (([[1.0]], None, ["a", "b"]), ValueError, "labels has 2 entries"),
         (("weights",), TypeError, "RaggedArray or a list"),

@@ -28,7 +28,8 @@ def load_review_needles(
         At most 2,000 per half; every review is used at most once. By default all of them.
     length : int or (int, int), default=(4, 12)
         Number of sentences of a document, or the first and the last of its possible numbers, which
-        are equally likely. At most 991: within a document no newspaper sentence appears twice.
+        are equally likely; `SLRProblem` reads a pair as two lengths instead. At most 991:
+        within a document no newspaper sentence appears twice.
     random_state : int, RandomState instance or None, default=0
         Draws lengths, newspaper sentences and places.
     return_X_y : bool, default=False

@@ -1,5 +1,7 @@
 """Where a fitted model looks."""
 
+from numbers import Integral
+
 import numpy as np
 from sklearn.pipeline import Pipeline
 
@@ -43,12 +45,15 @@ class AttentionDisplay:
     """
 
     def __init__(self, weights, *, locations=None, labels=None):
+        weights = [np.asarray(w, dtype=np.float64).reshape(-1) for w in weights]
         if not len(weights):
             raise ValueError("Pass the attention weights of at least one sequence.")
         for name, given in (("locations", locations), ("labels", labels)):
             if given is not None and len(given) != len(weights):
                 raise ValueError(f"{name} has {len(given)} entries for {len(weights)} sequences.")
         for i, location in enumerate(() if locations is None else locations):
+            if not isinstance(location, Integral):
+                raise TypeError(f"locations[{i}] must be an int, got {location!r}.")
             if not 0 <= location < len(weights[i]):
                 raise ValueError(
                     f"locations[{i}] = {location} lies outside sequence {i} of {len(weights[i])} tokens."
@@ -59,11 +64,11 @@ class AttentionDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, *, locations=None, labels=None):
-        """Compute the weights with a fitted regressor, or a Pipeline that ends in one.
+        """Compute the weights with a fitted regressor, a Pipeline that ends in one, or a search over either.
 
         Parameters
         ----------
-        estimator : fitted attention regressor or Pipeline
+        estimator : fitted attention regressor, Pipeline, search or TransformedTargetRegressor
         X : RaggedArray, list or array
             The few sequences to show, in any form that the estimator takes.
         locations, labels : optional
@@ -73,9 +78,15 @@ class AttentionDisplay:
         -------
         AttentionDisplay
         """
+        for fitted in ("best_estimator_", "regressor_"):  # a search, a TransformedTargetRegressor
+            estimator = getattr(estimator, fitted, estimator)
         if isinstance(estimator, Pipeline):
             X = estimator[:-1].transform(X) if len(estimator) > 1 else X
             estimator = estimator[-1]
+        if not hasattr(estimator, "attention_weights"):
+            raise TypeError(
+                f"{type(estimator).__name__} has no attention_weights; pass the fitted attention regressor."
+            )
         return cls.from_weights(estimator.attention_weights(X), locations=locations, labels=labels)
 
     @classmethod
@@ -97,17 +108,17 @@ class AttentionDisplay:
             raise TypeError(
                 f"weights must be a RaggedArray or a list of arrays, got {type(weights).__name__}."
             )
-        flat = [np.asarray(w, dtype=np.float64).reshape(-1) for w in weights]
-        return cls(flat, locations=locations, labels=labels)
+        return cls(weights, locations=locations, labels=labels)
 
-    def plot(self, ax=None, *, cmap="Blues", colorbar=True):
+    def plot(self, ax=None, *, cmap=None, colorbar=True):
         """Draw the heat map.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             By default a new figure's.
-        cmap : str or Colormap, default="Blues"
+        cmap : str or Colormap, optional
+            By default "Blues", or "RdBu" around zero where weights have both signs.
         colorbar : bool, default=True
             Whether to add one.
 
@@ -132,8 +143,13 @@ class AttentionDisplay:
         padded = np.full((len(self.weights), longest), np.nan)  # NaN cells stay blank
         for row, w in zip(padded, self.weights, strict=True):
             row[: w.size] = w
+        low, high = min(0.0, np.nanmin(padded)), max(0.0, np.nanmax(padded))
+        if low < 0.0:  # white is zero
+            low, high = -max(-low, high), max(-low, high)
+        if cmap is None:
+            cmap = "RdBu" if low < 0.0 else "Blues"
         self.image_ = ax.imshow(
-            padded, aspect="auto", cmap=cmap, vmin=min(0.0, np.nanmin(padded)), interpolation="nearest"
+            padded, aspect="auto", cmap=cmap, vmin=low, vmax=high or 1.0, interpolation="nearest"
         )
         for i, w in enumerate(self.weights):  # the outline of each sequence, as the rest is blank
             ax.plot(

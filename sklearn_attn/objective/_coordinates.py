@@ -10,6 +10,7 @@ from .._backend import array_namespace, device, is_numpy_array, to_numpy
 _BLOCK_NUMBERS = 2**18
 # A feature whose spread is a smaller share of its mean than this is constant but for rounding.
 _ROUNDING = 1e-7
+_FAR = 1e3
 
 
 class AttentionParameters(NamedTuple):
@@ -63,6 +64,9 @@ class Coordinates:
         The weighted mean of y, 0 without an intercept, and s_y.
     objective_scale : float
         2 W s_y^2.
+    far_features : ndarray of int
+        Features that vary, but by less than a thousandth of their mean, where that cannot be taken out: the
+        landscape is then too narrow a valley for a diagonal to mend.
 
     Raises
     ------
@@ -87,6 +91,8 @@ class Coordinates:
         self._centre = mean / math.sqrt(D) if is_centred else np.zeros(D)
         key_penalty = D * alpha_key / (total * self.target_scale**2)
         key_square = variance if activation.name == "softmax" else mean_square
+        is_far = (np.abs(mean) > _FAR * np.sqrt(variance)) & (variance > (1.01 * _ROUNDING * mean) ** 2)
+        self.far_features = np.flatnonzero(is_far & (activation.name != "softmax" or not is_centred))
         self._unit = np.concatenate(
             [
                 _inverse_root(key_square + key_penalty) * math.sqrt(D),

@@ -77,9 +77,11 @@ def as_array(values, name, ndim, layout):
 def refuse_masked(values, name):
     """Refuse a masked array, whose mask NumPy would drop without a word."""
     if isinstance(values, np.ma.MaskedArray):
+        drop = f"{name}.data[keep] with the rows to keep" if values.ndim == 2 else (
+            f"RaggedArray.from_padded({name}.data, mask=...) with True for every real token"
+        )  # fmt: skip
         raise TypeError(
-            f"{name} is a masked array; pass RaggedArray.from_padded({name}.data, mask=...) with True for "
-            f"every real token where the mask marks padding, or {name}.filled(value)."
+            f"{name} is a masked array; pass {drop} where the mask marks padding, or {name}.filled(value)."
         )
 
 
@@ -164,10 +166,14 @@ def require_numeric(array, name):
     """Refuse what is not made of real numbers; objects that are numbers become float64."""
     kind = array.dtype.kind
     if kind == "O":
+        missing = np.array([type(x).__name__ == "NAType" for x in array.flat], dtype=bool)  # pandas.NA
+        if missing.any():
+            array = np.where(missing.reshape(array.shape), np.nan, array)
         try:
             return array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{name} (shape {array.shape}) is not numeric: {error}") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            kept = TypeError if isinstance(error, TypeError) else ValueError
+            raise kept(f"{name} (shape {array.shape}) is not numeric{_where(array)}: {error}") from error
     if kind == "c":
         raise ValueError(
             f"Complex data not supported: {name} has dtype {array.dtype} and shape {array.shape}; "
@@ -179,6 +185,16 @@ def require_numeric(array, name):
             "or encode them first."
         )
     return array
+
+
+def _where(array):
+    """Name the column of a 2-D object array in which the first thing that is no number stands."""
+    for j in range(array.shape[1] if array.ndim == 2 else 0):
+        try:
+            array[:, j].astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
+            return f" in column {j}"
+    return ""
 
 
 def _check_same_features(arrays):
@@ -202,9 +218,20 @@ def _check_same_features(arrays):
     )
 
 
+def _numeric_rows(values, hint=""):
+    """Check flat (n_tokens, D) values; host ones must be numbers."""
+    values = as_array(values, "values", 2, "(n_tokens, D)")
+    if not is_numpy_array(values) or values.dtype.kind not in "OUSc":
+        return values
+    try:
+        return require_numeric(values, "values")
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error}{hint}") from error
+
+
 def from_flat(values, *, lengths=None, offsets=None):
     """Share flat values, given exactly one of lengths and offsets."""
-    values = as_array(values, "values", 2, "(n_tokens, D)")
+    values = _numeric_rows(values)
     if (lengths is None) == (offsets is None):
         raise ValueError("Pass either lengths or offsets.")
     if offsets is None:
@@ -256,7 +283,7 @@ def _before_nan_tail(X):
 
 def from_groups(values, groups):
     """Gather rows by label, sequences in order of first appearance."""
-    values = as_array(values, "values", 2, "(n_tokens, D)")
+    values = _numeric_rows(values, hint="; drop the column of the groups, df.drop(columns=...), and any text")
     groups = to_numpy(groups)
     if groups.shape != (values.shape[0],):
         raise ValueError(

@@ -103,9 +103,25 @@ def validate_ragged(estimator, X, *, reset, ensure_finite=True):
 
 
 def set_features(estimator, X, checked, *, reset=True):
-    """Record, or with reset=False compare, the features of X, already checked as `checked`."""
-    source = X if hasattr(X, "columns") and is_table(X, checked) else to_numpy(checked.values)
+    """Record, or with reset=False compare, the features of X, already checked as `checked`.
+
+    Names come from the columns of an (n, D) frame, or of the first sequence where sequences are frames.
+    """
+    source = to_numpy(checked.values)
+    if hasattr(X, "columns") and is_table(X, checked):
+        source = X
+    elif not isinstance(X, RaggedArray) and not is_table(X, checked):
+        first = _first_sequence(X)
+        source = first if hasattr(first, "columns") else source
     validate_data(estimator, X=source, reset=reset, skip_check_array=True)
+
+
+def _first_sequence(X):
+    """Return the first element of a list, an object array or a one-column frame of sequences."""
+    if isinstance(X, list | tuple):
+        return X[0]
+    X = np.asarray(X) if not is_array_api(X) else X
+    return X.flat[0] if is_numpy_array(X) and X.dtype.kind == "O" else None
 
 
 def is_table(X, checked):

@@ -119,17 +119,21 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
         check_parameters(self)
         checked = check_ragged(X)
         with self._build_objective(checked, y, sample_weight) as objective:
+            self._warn_of_far_features(objective.coordinates.far_features)
             random_state = check_random_state(self.random_state)
             init = self._previous_parameters(checked) if self.warm_start else None
             starts = self._starts(objective, init, self.n_init, random_state)
             results = [self._solve(objective, start, random_state) for start in starts]
         best = min(results, key=lambda result: (np.isnan(result.objective), result.objective))
         if not np.isfinite(best.objective):
-            raise ValueError("The objective overflows at every start: pass an init of a smaller scale.")
+            raise ValueError(
+                "The objective overflows at every start: lower alpha, alpha_key or the "
+                "weights, or pass an init of a smaller scale."
+            )
         if not best.converged:
             warnings.warn(
                 f"{type(self).__name__} did not converge: {best.message}, with a scaled gradient norm of "
-                f"{best.stop_crit:.1e} above tol={self.tol:.1e}. {_ADVICE[self.solver]}",
+                f"{best.stop_crit:.1e} above tol={self.tol:.1e}. {self._advice(best)}",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -212,6 +216,24 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
             return lbfgs(objective, start, **options)
         return sgd(objective, start, self._schedule(), random_state=random_state, **options)
 
+    def _warn_of_far_features(self, far):
+        if far.size:
+            warnings.warn(
+                f"{far.size} feature(s), the first being feature {far[0]}, vary by less than a thousandth "
+                f"of their mean, which {type(self).__name__} cannot take out: the fit may stop far from the "
+                "minimum. Centre the tokens: make_pipeline(TokenTransformer(StandardScaler()), ...).",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _advice(self, result):
+        if self.solver == "lbfgs" and result.n_iter < self.max_iter:
+            return (
+                "The function is flat there to the precision of float64: accept a larger tol (1e-7 "
+                "is safe on most data), or scale the tokens."
+            )
+        return _ADVICE[self.solver]
+
     def _schedule(self):
         return Schedule(float(self.learning_rate), float(self.power_t), int(self.batch_size), self.average)
 
@@ -278,7 +300,8 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
         Parameters
         ----------
         X : RaggedArray, list, tuple or array
-            Sequences in any form that `fit` takes.
+            Sequences in any form that `fit` takes. A 2-D array is n sequences of one token: for a single
+            sequence x pass ``[x]``.
 
         Returns
         -------
@@ -294,7 +317,7 @@ class BaseAttentionRegressor(RegressorMixin, OneToOneFeatureMixin, TransformerMi
         Parameters
         ----------
         X : RaggedArray, list, tuple or array
-            Sequences in any form that `fit` takes.
+            Sequences in any form that `fit` takes; for a single sequence x pass ``[x]``.
 
         Returns
         -------

@@ -35,7 +35,8 @@ _DOCSTRING = """{title}
     max_iter : int, default=1000
         Largest number of iterations of each start; an iteration of "sgd" is a pass over the data.
     tol : float, default=1e-5
-        The fit has converged when the scaled gradient norm, `stop_crit_`, is at most this.
+        The fit has converged when the scaled gradient norm, `stop_crit_`, is at most this. Below about 1e-8
+        rounding stops L-BFGS first, which warns.
     learning_rate : float, default=0.1
         gamma > 0, with solver="sgd", as are the next three.
     power_t : float, default=0.0
@@ -74,7 +75,8 @@ _DOCSTRING = """{title}
         s_y is the standard deviation of y (its root mean square without an intercept), s_j that of feature j
         over the tokens, each sequence counting by its weight; it is the root mean square instead where a
         shift of the feature would change the model. So the norm depends neither on the units of y nor on
-        those of any feature, and tokens need not be standardised for it to mean what it says.
+        those of any feature. What it cannot take out, save for softmax, is a mean of the tokens that is
+        large against their spread: centre such tokens; `fit` warns.
     loss_curve_ : ndarray of float64 of shape (n_iter_ + 1,)
         The objective at the start and after every iteration.
     n_features_in_ : int

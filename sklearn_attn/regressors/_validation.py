@@ -30,7 +30,7 @@ def check_target(y, n_sequences, name):
     """
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    y = check_array(y, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="y")
+    y = _check_numbers(y, "y")
     if y.ndim > 1 and y.shape[1:] != (1,):
         raise ValueError(
             f"y should be a 1d array, got an array of shape {y.shape} instead. For several targets wrap "
@@ -65,11 +65,9 @@ def check_sample_weight(sample_weight, n_sequences):
     """
     if sample_weight is None:
         return np.ones(n_sequences)
-    if isinstance(sample_weight, Real):
+    if isinstance(sample_weight, Real) or getattr(sample_weight, "shape", None) == ():
         sample_weight = np.full(n_sequences, sample_weight)
-    sample_weight = check_array(
-        sample_weight, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="sample_weight"
-    )
+    sample_weight = _check_numbers(sample_weight, "sample_weight")
     if sample_weight.shape != (n_sequences,):
         raise ValueError(
             f"sample_weight must hold one weight per sequence, shape {(n_sequences,)}, got "
@@ -118,7 +116,25 @@ def check_number(value, name, target_type, **bounds):
         raise ValueError(f"{name} must be finite, got {value}.")
 
 
-def check_init(init, n_features, offset, dtype=np.float64):
+def _check_numbers(array, name):
+    """Convert to float64 and refuse what is not finite, naming the first entry at fault."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; pass {name}.filled(value), or drop the masked entries.")
+    try:
+        checked = check_array(
+            array, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name=name, ensure_all_finite=False
+        )
+    except (TypeError, ValueError) as error:
+        prefix = "" if f"Input {name}" in str(error) else f"{name} must be an array of real numbers: "
+        raise type(error)(f"{prefix}{error}") from error
+    bad = np.flatnonzero(~np.isfinite(checked))
+    if bad.size:
+        what = "NaN" if np.isnan(checked.flat[bad[0]]) else "infinity"
+        raise ValueError(f"Input {name} contains {what}: {name}[{bad[0]}].")
+    return checked
+
+
+def check_init(init, n_features, offset):
     """Validate `init`: a name is kept, a (key, value) pair becomes AttentionParameters.
 
     The intercept of a pair is NaN: it starts at the best value for that pair.
@@ -138,7 +154,7 @@ def check_init(init, n_features, offset, dtype=np.float64):
         raise ValueError(f"init must be 'auto', 'random' or a (key, value) pair, got {init!r}.") from None
     vectors = []
     for name, vector in (("key", key), ("value", value)):
-        vector = check_array(vector, ensure_2d=False, allow_nd=True, dtype=dtype, input_name=f"init's {name}")
+        vector = _check_numbers(vector, f"init's {name}")
         if vector.shape != (n_features,):
             raise ValueError(
                 f"init's {name} must have shape (D,) = {(n_features,)}, the number of features of a token; "

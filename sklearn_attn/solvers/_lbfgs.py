@@ -67,11 +67,9 @@ def _lbfgs(objective, start, max_iter, tol, callback):
         "ftol": 0.0,  # the gradient alone decides
         "gtol": 0.0,
     }
-    outcome = minimize(
-        evaluation, start, jac=True, method="L-BFGS-B", callback=after_iteration, options=options
-    )
+    minimize(evaluation, start, jac=True, method="L-BFGS-B", callback=after_iteration, options=options)
     n_iter, converged = len(loss_curve) - 1, best[2] <= tol
-    message = "converged" if converged else _reason(outcome, n_iter, max_iter)
+    message = "converged" if converged else _reason(n_iter, max_iter)
     return SolverResult(*best, n_iter, converged, message, loss_curve)
 
 
@@ -91,7 +89,7 @@ class _LastEvaluation:
         return value, gradient.copy()
 
 
-def _reason(outcome, n_iter, max_iter):
+def _reason(n_iter, max_iter):
     if n_iter >= max_iter:
         return f"it reached max_iter={max_iter}"
-    return f"the line search found no lower point (SciPy: {outcome.message})"
+    return "the line search found no lower point"

@@ -33,8 +33,8 @@ class BayesGAMPRegressor(RegressorMixin, BaseEstimator):
 
     c = 0 for max. For spiked c = nu N / D: the likelihood's normalisation exp(-nu |k|^2 / (2 D)) is a
     precision that the score does not see. New k, v, V and the terms V g are mixed with the
-    old ones: spiked tokens are not isotropic, and along k* the plain step multiplies the overlap v.k*/D by about
-    -nu.
+    old ones: spiked tokens are not isotropic, and along k* the plain step multiplies the overlap v.k*/D by
+    about -nu.
 
     Parameters
     ----------

@@ -89,8 +89,8 @@ def replica_erm(
     """Predict what a regularised attention regressor achieves, for N, D -> infinity at fixed N / D.
 
     The minimiser of ``sum_i (y_i - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2`` is described by
-    six order parameters. Averaged over the data model, with fields omega_chi = m_k chi* + sqrt(q_k - m_k^2) zeta
-    and omega_z alike, and the proximal point
+    six order parameters. Averaged over the data model, with fields
+    omega_chi = m_k chi* + sqrt(q_k - m_k^2) zeta and omega_z alike, and the proximal point
 
         chi_hat = argmin_chi  (y - sigma(chi)^T omega_z)^2 / (2 (1 + V_v |sigma(chi)|^2))
                               + |chi - omega_chi|^2 / (2 V_k)
@@ -321,8 +321,8 @@ def _warn(result, tol, max_iter):
     if not result.converged:
         warnings.warn(
             f"Replica theory found no fixed point to tol={tol} in max_iter={max_iter} steps; its last "
-            f"iterate has stability {result.stability:.2f}. Below 1 try a larger max_iter or another init, above 1 "
-            "replica symmetry is broken and none may exist.",
+            f"iterate has stability {result.stability:.2f}. Below 1 try a larger max_iter or another init, "
+            "above 1 replica symmetry is broken and none may exist.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -338,7 +338,7 @@ def test_wrong_constructor_arguments():
         RaggedArray(np.zeros((4, 2)), [0.0, 4.0])
     with pytest.raises(TypeError, match="from_list"):
         RaggedArray([np.zeros((4, 2))], [0, 4])
-    with pytest.raises(TypeError, match=r"masked array; pass RaggedArray.from_padded\(values.data, mask"):
+    with pytest.raises(TypeError, match=r"masked array; pass values.data\[keep\]"):
         RaggedArray(np.ma.masked_less(np.zeros((4, 2)), 1), [0, 4])
     with pytest.raises(ValueError, match="from_padded"):
         RaggedArray(np.zeros((4, 2, 2)), [0, 4])

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse
 
 from sklearn_attn import RaggedArray
+from sklearn_attn.preprocessing import SequencePooler
 from sklearn_attn.ragged import check_ragged, is_table
 
 
@@ -156,3 +157,31 @@ def test_nonfinite_tokens_pass_on_request():
 def test_huge_finite_tokens_are_finite():
     X = np.full((50, 2, 3), 1.7e308)  # their sum overflows
     assert len(check_ragged(X)) == 50
+
+
+def test_missing_values_of_pandas_are_nan():
+    frame = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [1, 2]})
+    for X in ([frame], frame):
+        assert np.isnan(check_ragged(X, ensure_finite="allow-nan").values[1, 0])
+        with pytest.raises(ValueError, match="contains NaN"):
+            check_ragged(X)
+
+
+def test_text_in_a_frame_is_found():
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    with pytest.raises(ValueError, match=r"X\[0\] .*is not numeric in column 1"):
+        check_ragged([frame])
+    with pytest.raises(ValueError, match=r"not numeric in column 1.*drop the column of the groups"):
+        RaggedArray.from_groups(frame, frame["b"])
+
+
+@pytest.mark.parametrize(
+    "wrap", [list, lambda frames: pd.Series(frames), lambda frames: pd.DataFrame({"X": frames})]
+)
+def test_frames_keep_their_columns_from_fit_to_predict(wrap):
+    rng = np.random.default_rng(0)
+    frames = [pd.DataFrame(rng.standard_normal((3, 2)), columns=["a", "b"]) for _ in range(20)]
+    pooler = SequencePooler().fit(wrap(frames))
+    assert pooler.get_feature_names_out().tolist() == ["mean_a", "mean_b"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        pooler.transform(wrap([frame[["b", "a"]] for frame in frames]))

@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from sklearn_attn import ErfAttentionRegressor, RaggedArray, SoftmaxAttentionRegressor
+from sklearn_attn import (
+    ErfAttentionRegressor,
+    LinearAttentionRegressor,
+    RaggedArray,
+    SoftmaxAttentionRegressor,
+)
 
 
 @pytest.fixture
@@ -69,7 +74,7 @@ def test_numbers_whose_squares_overflow(Regressor, data, scale_X, scale_y, name)
 
 
 def test_numbers_whose_squares_vanish(Regressor, data):
-    with pytest.raises(ValueError, match="squares of X vanish.*divide X"):
+    with pytest.raises(ValueError, match=r"squares of X vanish.*divide X"):
         Regressor().fit([1e-200 * x for x in data[0]], data[1])
 
 
@@ -166,3 +171,25 @@ def test_frames_of_single_tokens_carry_names(Regressor, data):
         model.predict(X.rename(columns={"a": "z"}))
     column = pd.DataFrame({"X": np.asarray(RaggedArray.from_list(data[0]))})
     assert not hasattr(Regressor().fit(column, data[1]), "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("y", "weight", "message"),
+    [
+        (["a"] * 80, None, "y must be an array of real numbers: could not convert"),
+        (1.0, None, "y must be an array of real numbers: .*scalar"),
+        (np.append(np.ones(79), np.nan), None, r"Input y contains NaN: y\[79\]"),
+        (np.append(np.inf, np.ones(79)), None, r"Input y contains infinity: y\[0\]"),
+        (None, ["a"] * 80, "sample_weight must be an array of real numbers"),
+        (np.ma.masked_less(np.arange(80.0), 3), None, r"y is a masked array; pass y.filled"),
+    ],
+    ids=str,
+)
+def test_targets_and_weights_that_are_no_numbers(Regressor, data, y, weight, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        Regressor().fit(data[0], data[1] if y is None else y, sample_weight=weight)
+
+
+def test_a_tolerance_beyond_rounding_says_so(data):
+    with pytest.warns(ConvergenceWarning, match="no lower point.*precision of float64: accept a larger tol"):
+        LinearAttentionRegressor(tol=0.0).fit(*data)

@@ -263,6 +263,21 @@ def test_a_feature_in_other_units_does_not_spoil_the_certificate(Regressor, nois
     assert fits[1].objective_ == pytest.approx(fits[0].objective_, rel=1e-6)
 
 
+def test_tokens_far_from_zero_are_named(Regressor, noisy):
+    X, y = noisy
+    far = RaggedArray(X.values + np.array([0.0, 1e5, 0.0, 0.0]), X.offsets)
+    constant = RaggedArray(X.values * [1.0, 0.0, 1.0, 1.0] + [0.0, 1e5, 0.0, 0.0], X.offsets)
+    if Regressor is SoftmaxAttentionRegressor:
+        Regressor().fit(far, y)
+        return
+    with pytest.warns(UserWarning, match="first being feature 1, vary by less.*Centre the tokens"):
+        Regressor(tol=1.0).fit(far, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        Regressor().fit(constant, y)
+
+
 @pytest.mark.parametrize("shift", [1e2, 1e5])
 def test_an_offset_of_the_tokens_does_not_spoil_softmax(noisy, shift):
     X, y = noisy
