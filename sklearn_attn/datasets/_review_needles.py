@@ -65,7 +65,7 @@ def load_review_needles(
     >>> from sklearn_attn.datasets import load_review_needles
     >>> documents = load_review_needles(100, length=(4, 12))
     >>> documents.data
-    RaggedArray(n=100, n_tokens=801, n_features=384, dtype=float32)
+    RaggedArray(n=100, n_tokens=802, n_features=384, dtype=float32)
     """
     if subset not in (*_SUBSETS, "all"):
         raise ValueError(f"subset must be 'train', 'test' or 'all', got {subset!r}.")

@@ -64,8 +64,7 @@ def bayes_risk(problem):
     0.084
     """
     risk = problem.noise**2
-    for probability, chi_star, p, _ in _blocks(problem):
-        del chi_star
+    for probability, _, p, _ in _blocks(problem):
         # sum p (1 - p) loses nothing where the location is nearly known.
         risk += probability * float(np.mean(np.sum(p * (1.0 - p), axis=1)))
     return risk
@@ -240,7 +239,7 @@ def _best_scale_and_offset(risk):
 
 def _blocks(problem, with_zeta=False, n_points=_N_POINTS):
     """Yield (probability, chi*, posterior, zeta or None) for every length."""
-    for L, probability in zip(problem.lengths.tolist(), problem.length_probabilities, strict=True):
+    for L, probability in zip(problem.lengths.tolist(), problem.length_probabilities.tolist(), strict=True):
         n = n_points
         while n * L > _MAX_NUMBERS and n > 256:
             n //= 2

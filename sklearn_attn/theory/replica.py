@@ -155,7 +155,7 @@ def replica_erm(
     >>> from sklearn_attn.theory import replica_erm
     >>> result = replica_erm(SLRProblem("spiked", signal=2.0, length=3), "softmax", sample_ratio=4.0)
     >>> round(result.test_error, 2), result.converged
-    (0.59, True)
+    (0.6, True)
     """
     check_problem(problem)
     alpha_key = alpha if alpha_key is None else alpha_key

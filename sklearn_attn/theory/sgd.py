@@ -133,7 +133,9 @@ class _Averages:
     def __init__(self, problem, activation):
         self.problem, self.activation = problem, activation
         self.draws = []
-        for L, probability in zip(problem.lengths.tolist(), problem.length_probabilities, strict=True):
+        for L, probability in zip(
+            problem.lengths.tolist(), problem.length_probabilities.tolist(), strict=True
+        ):
             points = _expectations.uniforms(_N_POINTS, 2 * L + 1)
             chi_star = _expectations.hidden_scores(problem, points[:, :L])
             chi_star = _expectations.hidden_first(problem, chi_star, points[:, -1])
