@@ -59,7 +59,7 @@ def _value(y, w, o, V_k, V_v, chi, sigma):
 
 
 @jit
-def _loss_derivatives(kind, normalised, offset, V_v, w, lam, scale, chi, sigma, slope, gradient, H):
+def loss_derivatives(kind, normalised, offset, V_v, w, lam, scale, chi, sigma, slope, gradient, H):
     """Gradient and Hessian with respect to chi of the loss alone, (y - sigma^T w)^2 / (2 scale)."""
     L = sigma.shape[0]
     z_mean = a_mean = square = 0.0
@@ -96,7 +96,7 @@ def _loss_derivatives(kind, normalised, offset, V_v, w, lam, scale, chi, sigma, 
 
 
 @jit
-def _solve_shifted(H, shift, gradient, factor, step):
+def solve_shifted(H, shift, gradient, factor, step):
     """Solve (H + shift I) step = -gradient by Cholesky; False where that is not positive definite."""
     L = gradient.shape[0]
     for i in range(L):
@@ -134,7 +134,7 @@ def _minimise(kind, normalised, offset, y, w, o, V_k, V_v, chi, known, work, H, 
     value, lam, scale = _value(y, w, o, V_k, V_v, chi, sigma)
     levenberg = 0.0
     for _ in range(_MAX_NEWTON):
-        _loss_derivatives(kind, normalised, offset, V_v, w, lam, scale, chi, sigma, slope, gradient, H)
+        loss_derivatives(kind, normalised, offset, V_v, w, lam, scale, chi, sigma, slope, gradient, H)
         largest = 0.0
         for i in range(L):
             gradient[i] += (chi[i] - o[i]) / V_k
@@ -143,7 +143,7 @@ def _minimise(kind, normalised, offset, y, w, o, V_k, V_v, chi, known, work, H, 
             break
         accepted = False
         for _ in range(40):
-            if _solve_shifted(H, 1.0 / V_k + levenberg, gradient, factor, step):
+            if solve_shifted(H, 1.0 / V_k + levenberg, gradient, factor, step):
                 decrease = 0.0
                 for i in range(L):
                     trial[i] = chi[i] + step[i]

@@ -8,13 +8,16 @@ Sums over tokens are averages over quasi-random draws of the fields. With standa
 with rho = m_v / sqrt(q_v) and s^2 = 1 + noise^2 - rho^2: z* is integrated out, and so is the normal part of
 chi* in the spiked task. Integrating the conjugates of theory section 4 by parts in the same way (Stein),
 
-    Vhat_k = -n E[sum f_chi n_k] / sd(omega_chi | chi*)
-    mhat_k =  n E[sum_l f_chi,l d log w_eps / d mean_l],   w_e the evidence for location e given omega_chi
-    mhat_v =  n E[f_z,eps n_y] / s
-    Vhat_v = -n E[sum f_z n_z] / sqrt(q_v) + rho mhat_v / sqrt(q_v)
+    mhat_k = n sqrt(nu) E[f_chi,eps]  (spiked)
+           = n E[sum f_chi chi*] + m_k Vhat_k = n E[sum_l f_chi,l d log w_eps / d mean_l]  (max)
+    mhat_v = n E[d f_z,eps / d y]             = n E[f_z,eps n_y] / s
+    Vhat_k = -n E[sum d f_chi / d omega_chi]  = -n E[sum f_chi n_k] / sd(omega_chi | chi*)
+    Vhat_v = -n E[sum d f_z / d omega_z]      = -n E[sum f_z n_z] / sqrt(q_v) + rho mhat_v / sqrt(q_v)
 
-where y = rho n_z[eps] + s n_y. These forms are exact where chi_hat jumps between minima, which the
-derivative df/domega is not.
+where y = rho n_z[eps] + s n_y and w_e is the evidence for location e given omega_chi. The derivatives on the
+left have a fifth of the noise of the products on the right, but leave out the jumps of chi_hat from one
+minimum to another as the fields vary. So the left is taken, plus the difference of the two as far as it stands
+out from its noise.
 """
 
 import math
@@ -28,8 +31,24 @@ from . import _expectations
 from ._location import location_evidence
 from ._parallel import split_samples
 from ._proximal import proximal
+from ._sensitivity import sensitivities
 
 N_REPLICATES = 8
+# What is averaged: mhat_k (without m_k Vhat_k for max), mhat_v, qhat_k, qhat_v, Vhat_k, Vhat_v over n, and
+# lambda^2; three of them once more, by parts.
+_COLUMNS = (
+    "m_k",
+    "m_v",
+    "q_k",
+    "q_v",
+    "V_k",
+    "V_v",
+    "lambda^2",
+    "m_v by parts",
+    "V_k by parts",
+    "V_v by parts",
+)
+_ESTIMATED_TWICE = ((1, 7), (4, 8), (5, 9))
 _MIN_POINTS = 16
 _MIN_VARIANCE = 1e-12
 _MAX_GROWTH = 4.0  # of V in a step
@@ -95,35 +114,46 @@ class Draws:
 
         Returns
         -------
-        ndarray of shape (N_REPLICATES, 7)
-            mhat_k, mhat_v, qhat_k, qhat_v, Vhat_k, Vhat_v, each over n, and lambda^2.
+        ndarray of shape (N_REPLICATES, 10)
+            See `_COLUMNS`.
         """
-        m_k, _, q_k, q_v, V_k, _ = x
-        (omega_chi, _, _, sd, rho, s), sigma, lam = self.proximal_points(activation, x, search, tol)
+        V_k, V_v = x[4:]
+        (omega_chi, omega_z, _, sd, rho, s), sigma, lam = self.proximal_points(activation, x, search, tol)
         f_chi = (self.chi_hat - omega_chi) / V_k
         f_z = lam[:, None] * sigma
-        if self.chi_star is None:
-            m_hat_k = math.sqrt(self.problem.signal) * f_chi[:, 0]
-        else:
-            hidden = np.zeros_like(omega_chi)
-            hidden[:, 0] = 1.0
-            variance = 1.0 - m_k**2 / q_k
-            _, score = location_evidence(self.problem, (m_k / q_k) * omega_chi, variance, hidden)
-            m_hat_k = np.sum(f_chi * score, axis=1)
-        m_hat_v = f_z[:, 0] * self.n_y / s
-        columns = np.stack(
-            [
-                m_hat_k,
-                m_hat_v,
-                np.sum(f_chi**2, axis=1),
-                np.sum(f_z**2, axis=1),
-                -np.sum(f_chi * self.n_k, axis=1) / sd,
-                -(np.sum(f_z * self.n_z, axis=1) - rho * m_hat_v) / math.sqrt(q_v),
-                lam**2,
-            ],
-            axis=1,
-        )
+        derivatives = np.empty((lam.shape[0], 3))
+        kind, offset = ACTIVATION_CODES[activation.name], getattr(activation, "offset", 0.0)
+        split_samples(
+            lambda first, last: sensitivities(
+                kind, activation.normalised, offset, omega_z, V_k, V_v, self.chi_hat, sigma, lam,
+                first, last, derivatives,
+            ),
+            lam.shape[0],
+        )  # fmt: skip
+        by_parts_m_v = f_z[:, 0] * self.n_y / s
+        columns = np.empty((lam.shape[0], len(_COLUMNS)))
+        columns[:, 0] = self._m_hat_k(x, f_chi, omega_chi)
+        columns[:, 1] = derivatives[:, 2]
+        columns[:, 2] = np.sum(f_chi**2, axis=1)
+        columns[:, 3] = np.sum(f_z**2, axis=1)
+        columns[:, 4] = -derivatives[:, 0]
+        columns[:, 5] = -derivatives[:, 1]
+        columns[:, 6] = lam**2
+        columns[:, 7] = by_parts_m_v
+        columns[:, 8] = -np.sum(f_chi * self.n_k, axis=1) / sd
+        columns[:, 9] = -(np.sum(f_z * self.n_z, axis=1) - rho * by_parts_m_v) / math.sqrt(x[3])
         return self.replicate_means(columns)
+
+    def _m_hat_k(self, x, f_chi, omega_chi):
+        """mhat_k / n; for max without the share of m_k Vhat_k that `_direct_share` leaves to the caller."""
+        if self.chi_star is None:
+            return math.sqrt(self.problem.signal) * f_chi[:, 0]
+        m_k, _, q_k = x[:3]
+        hidden = np.zeros_like(omega_chi)
+        hidden[:, 0] = 1.0
+        _, score = location_evidence(self.problem, (m_k / q_k) * omega_chi, 1.0 - m_k**2 / q_k, hidden)
+        share = _direct_share(x)
+        return np.sum(f_chi * ((1.0 - share) * score + share * self.chi_star), axis=1)
 
     @staticmethod
     def replicate_means(numbers):
@@ -132,14 +162,14 @@ class Draws:
 
 
 def draw_all(problem, n_points):
-    """Draw sequences of all lengths, `n_points` in all, shared among them by their probability.
+    """Draw sequences of all lengths, at most `n_points` of each and fewer of unlikely ones.
 
     Returns
     -------
     list of Draws
     """
     return [
-        Draws(problem, L, probability, _power_of_two(n_points * probability / N_REPLICATES))
+        Draws(problem, L, probability, _power_of_two(n_points * min(1.0, 2.0 * probability) / N_REPLICATES))
         for L, probability in zip(
             problem.lengths.tolist(), problem.length_probabilities.tolist(), strict=True
         )
@@ -158,7 +188,7 @@ class ReplicaMap:
     alpha_key, alpha : float
         Penalties r_k and r_v.
     n_points : int
-        Draws in all, shared among the lengths by their probability.
+        Draws of a length, see `draw_all`.
     """
 
     def __init__(self, problem, activation, sample_ratio, alpha_key, alpha, n_points):
@@ -183,10 +213,15 @@ class ReplicaMap:
         return float(self._last_averages[:, 6].mean())
 
     def _averages(self, x, search, tol):
-        self._last_averages = sum(
+        averages = sum(
             draws.probability * draws.averages(self.activation, x, search, tol) for draws in self.draws
         )
-        return self._last_averages
+        for smooth, by_parts in _ESTIMATED_TWICE:
+            averages[:, smooth] += _significant(averages[:, by_parts] - averages[:, smooth])
+        if self.problem.task != "spiked":
+            averages[:, 0] += _direct_share(x) * x[0] * averages[:, 4]
+        self._last_averages = averages
+        return averages
 
     def _update(self, averages):
         m_hat, q_hat, V_hat = (self.sample_ratio * averages[i : i + 2] for i in (0, 2, 4))
@@ -198,6 +233,18 @@ class ReplicaMap:
         """Tell whether x can be the order parameters of a key and a value."""
         m_k, m_v, q_k, q_v, V_k, V_v = x
         return min(q_k - m_k**2, q_v - m_v**2, q_k, q_v, V_k, V_v) > 0.0
+
+
+def _direct_share(x):
+    """Share of the form with chi* in mhat_k: the noise of the other grows as omega_chi tells chi*."""
+    return min(x[0] ** 2 / x[2], 1.0) ** 4
+
+
+def _significant(jumps):
+    """Shrink what jumps add, one number per replicate, to nothing where it is not seen through the noise."""
+    square = jumps.mean() ** 2
+    noise = jumps.var(ddof=1) / jumps.size
+    return jumps * square / max(square + 4.0 * noise, np.finfo(float).tiny)
 
 
 def _power_of_two(number):

@@ -130,7 +130,7 @@ def bayes_optimal(problem, sample_ratio, init="uninformed", *, n_points=2**14, t
         attains, or q near 1, which leads to what the samples allow in principle. Where
         the two differ the task is in its hard phase.
     n_points : int, default=16384
-        Random draws that averages are taken over.
+        Random draws that averages are taken over, of every length.
     tol : float, default=1e-4
         Bound on the change of the overlaps in an undamped step.
     max_iter : int, default=500

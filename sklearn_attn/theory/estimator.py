@@ -270,7 +270,7 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
         check_problem(problem)
         return problem
 
-    def _solve(self, setting, fitted, *, init="auto", n_points=2**14):
+    def _solve(self, setting, fitted, *, init="auto", n_points=None):
         alpha = setting.get("alpha", self.alpha)
         alpha_key = setting.get("alpha_key", self.alpha_key)
         with warnings.catch_warnings():
