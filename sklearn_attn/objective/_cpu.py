@@ -17,7 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from .._compiled import ACTIVATION_CODES, SOFTMAX, SOFTPLUS, jit, n_threads_of_numba, potential
+from .._compiled import (
+    ACTIVATION_CODES,
+    LINEAR,
+    SOFTMAX,
+    SOFTPLUS,
+    exponentiate,
+    jit,
+    n_threads_of_numba,
+    potential,
+)
 
 # Reassociation lets LLVM vectorise sums; NaN and infinity keep their meaning.
 _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
@@ -70,26 +79,47 @@ def _add_rows(X, start, stop, a, b, sum_a, sum_b):
 
 
 @jit
-def _sequence_coefficients(kind, normalised, offset, scores, token_values, start, stop, p, d):
-    """Fill p and d of a stretch of tokens; return its (max, Z, F, sum d z)."""
-    top = 0.0
-    if normalised:
-        top = -np.inf
-        for i in range(start, stop):
-            p[i], d[i] = potential(kind, scores[i], offset)
-            top = max(top, p[i])
-        for i in range(start, stop):
-            p[i] = math.exp(p[i] - top)
-            d[i] *= p[i]
+def _potentials(kind, offset, scores, n, p, d):
+    """Fill potentials and slopes of a block of tokens; loops without a branch run on vectors."""
+    if kind == SOFTMAX:
+        for i in range(n):
+            p[i], d[i] = scores[i], 1.0
+    elif kind == LINEAR:
+        for i in range(n):
+            p[i], d[i] = 1.0 + scores[i], 1.0
     else:
-        for i in range(start, stop):
+        for i in range(n):
             p[i], d[i] = potential(kind, scores[i], offset)
+
+
+@jit
+def _subtract_maximum(p, start, stop):
+    """Subtract the largest of p[start:stop] from all of them, and return it."""
+    top = -np.inf
+    for i in range(start, stop):
+        top = max(top, p[i])
+    for i in range(start, stop):
+        p[i] -= top
+    return top
+
+
+@jit
+def _exponentials(p, d, n):
+    """Turn potentials, less their maximum, into p = exp(u) and slopes into d = p u'."""
+    exponentiate(p, n)
+    for i in range(n):
+        d[i] *= p[i]
+
+
+@jit
+def _sums(token_values, start, stop, p, d):
+    """Sum p, p z and d z."""
     total = F = slope = 0.0
     for i in range(start, stop):
         total += p[i]
         F += p[i] * token_values[i]
         slope += d[i] * token_values[i]
-    return top, (total if normalised else 1.0), F, slope
+    return total, F, slope
 
 
 @jit
@@ -136,12 +166,17 @@ def whole_sequences(
     scores, token_values, p, d = scratch[0], scratch[1], scratch[2], scratch[3]
     start, stop = offsets[first], offsets[last]
     _dot_rows(X, start, stop, key, value, scores, token_values)
+    _potentials(kind, offset, scores, stop - start, p, d)
+    if normalised:
+        for s in range(first, last):
+            _subtract_maximum(p, offsets[s] - start, offsets[s + 1] - start)
+        _exponentials(p, d, stop - start)
     error = intercept_gradient = offset_gradient = 0.0  # not in `scalars`: threads may share its line
     for s in range(first, last):
         i0, i1 = offsets[s] - start, offsets[s + 1] - start
-        _, total, F, slope = _sequence_coefficients(
-            kind, normalised, offset, scores, token_values, i0, i1, p, d
-        )
+        total, F, slope = _sums(token_values, i0, i1, p, d)
+        if not normalised:
+            total = 1.0
         f = F / total
         residual = y[s] - intercept - f
         factor = -2.0 * sample_weight[s] * residual / total
@@ -168,9 +203,12 @@ def _long_sequence(X, kind, normalised, offset, key, value, start, stop, scratch
         n = piece_stop - piece
         _dot_rows(X, piece, piece_stop, key, value, scores, token_values)
         begin = piece - piece  # a literal 0 would be one more signature to compile
-        top, total, F, slope = _sequence_coefficients(
-            kind, normalised, offset, scores, token_values, begin, n, p, d
-        )
+        _potentials(kind, offset, scores, n, p, d)
+        top = 0.0
+        if normalised:
+            top = _subtract_maximum(p, begin, n)
+            _exponentials(p, d, n)
+        total, F, slope = _sums(token_values, begin, n, p, d)
         factor = _absorb(normalised, stats, sums, top, total, F, slope)
         for i in range(n):
             p[i] *= factor

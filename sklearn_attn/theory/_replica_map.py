@@ -16,8 +16,8 @@ chi* in the spiked task. Integrating the conjugates of theory section 4 by parts
 
 where y = rho n_z[eps] + s n_y and w_e is the evidence for location e given omega_chi. The derivatives on the
 left have a fifth of the noise of the products on the right, but leave out the jumps of chi_hat from one
-minimum to another as the fields vary. So the left is taken, plus the difference of the two as far as it stands
-out from its noise.
+minimum to another as the fields vary. So the left is taken, plus the difference of the two as far as it
+stands out from its noise.
 """
 
 import math

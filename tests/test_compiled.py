@@ -1,0 +1,62 @@
+"""Compiled code that several parts share."""
+
+import os
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+
+from sklearn_attn import _compiled
+from sklearn_attn._compiled import ACTIVATION_CODES, curvature, exponentiate, potential
+from sklearn_attn.activations import get_activation
+
+
+def test_exponentiate():
+    x = np.concatenate([-np.geomspace(1e-300, 708, 20_000), np.linspace(-708, 0, 20_001), [-0.0]])
+    y = x.copy()
+    exponentiate(y, y.size)
+    np.testing.assert_allclose(y, np.exp(x), rtol=5e-16)
+    ends = np.array([-np.inf, -1e4, -745.0, np.nan, -1.0])
+    exponentiate(ends, 4)
+    np.testing.assert_allclose(ends[:3], 0.0, atol=1e-307)
+    assert np.isnan(ends[3])
+    assert ends[4] == -1.0  # beyond n
+
+
+@pytest.mark.parametrize("name", ACTIVATION_CODES)
+def test_scalar_forms_are_those_of_the_activations(name):
+    activation, kind = get_activation(name, 0.3), ACTIVATION_CODES[name]
+    scores = np.concatenate([np.linspace(-6.0, 6.0, 49), [-1e4, -50.0, 50.0, 1e4]])
+    values, slopes = np.array([potential(kind, score, 0.3) for score in scores]).T
+    np.testing.assert_allclose(values, activation.potential(scores), rtol=1e-13)
+    np.testing.assert_allclose(slopes, activation.slope(scores), rtol=1e-13, atol=1e-300)
+    h = 1e-4
+    differences = (activation.slope(scores + h) - activation.slope(scores - h)) / (2 * h)
+    actual = [curvature(kind, score, 0.3) for score in scores]
+    np.testing.assert_allclose(actual, differences, atol=1e-6)
+
+
+RUN = "import numpy as np, sklearn_attn; sklearn_attn.SoftmaxAttentionRegressor().fit(np.eye(4), np.arange(4.0)); print('fine')"
+
+
+@pytest.mark.slow
+def test_a_fit_needs_no_threading_layer():
+    environment = os.environ | {"NUMBA_THREADING_LAYER": "tbb"}  # which is not installed
+    out = subprocess.run(
+        [sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=True
+    )
+    assert out.stdout.strip() == "fine"
+
+
+def test_without_a_folder_for_the_cache(monkeypatch):
+    njit = numba.njit
+
+    def refuse_cache(*args, **options):
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(*args, **options)
+
+    monkeypatch.setattr(_compiled.numba, "njit", refuse_cache)
+    assert _compiled.jit(lambda x: x + 1)(1) == 2
