@@ -171,19 +171,34 @@ def _minimise(kind, normalised, offset, y, w, o, V_k, V_v, chi, known, work, H, 
 
 @jit
 def _scan(kind, normalised, offset, y, w, o, V_k, V_v, work, starts, values):
-    """Find the best points o + t e_l over tokens l and shifts t: fills `starts` and `values`."""
+    """Find the best points o + t e_l over tokens l and shifts t: fills `starts` and `values`.
+
+    One token moves at a time, so that each point costs a few operations whatever L.
+    """
     L = o.shape[0]
-    sigma, slope, trial = work[0], work[1], work[2]
+    p = work[0]  # exp(u - max u), or u where the weights are not normalised
+    top = 0.0
+    for i in range(L):
+        p[i] = potential(kind, o[i], offset)[0]
+        top = max(top, p[i]) if i else p[i]
+    total = fit = square = 0.0
+    for i in range(L):
+        p[i] = math.exp(p[i] - top) if normalised else p[i]
+        total += p[i]
+        fit += p[i] * w[i]
+        square += p[i] * p[i]
     values[:] = np.inf
     unit = math.sqrt(1.0 + V_k)
     for token in range(L):
         best, best_shift = np.inf, 0.0
         for shift in _SHIFTS:
-            for i in range(L):
-                trial[i] = o[i]
-            trial[token] += shift * unit
-            _weights(kind, normalised, offset, trial, sigma, slope)
-            value = _value(y, w, o, V_k, V_v, trial, sigma)[0]
+            moved = potential(kind, o[token] + shift * unit, offset)[0]
+            moved = math.exp(moved - top) if normalised else moved
+            change = moved - p[token]
+            scale = 1.0 / (total + change) if normalised else 1.0
+            residual = y - scale * (fit + change * w[token])
+            norm = scale * scale * (square + moved * moved - p[token] * p[token])
+            value = 0.5 * residual * residual / (1.0 + V_v * norm) + 0.5 * (shift * unit) ** 2 / V_k
             if value < best:
                 best, best_shift = value, shift * unit
         # One start per token, the best few tokens.

@@ -50,6 +50,7 @@ _COLUMNS = (
 )
 _ESTIMATED_TWICE = ((1, 7), (4, 8), (5, 9))
 _MIN_POINTS = 16
+_LONG = 8.0  # tokens, beyond which a sequence has as much to average over itself
 _MIN_VARIANCE = 1e-12
 _MAX_GROWTH = 4.0  # of V in a step
 
@@ -162,14 +163,19 @@ class Draws:
 
 
 def draw_all(problem, n_points):
-    """Draw sequences of all lengths, at most `n_points` of each and fewer of unlikely ones.
+    """Draw sequences of all lengths, at most `n_points` of each and fewer of unlikely or long ones.
 
     Returns
     -------
     list of Draws
     """
     return [
-        Draws(problem, L, probability, _power_of_two(n_points * min(1.0, 2.0 * probability) / N_REPLICATES))
+        Draws(
+            problem,
+            L,
+            probability,
+            _power_of_two(n_points * min(1.0, 2.0 * probability, _LONG / L) / N_REPLICATES),
+        )
         for L, probability in zip(
             problem.lengths.tolist(), problem.length_probabilities.tolist(), strict=True
         )

@@ -22,7 +22,7 @@ def replicon(replica_map, x, n_samples=4096):
     x : ndarray of shape (6,)
         Its fixed point, at which it was just evaluated.
     n_samples : int
-        Bound on the draws that are looked at.
+        Bound on the draws that are looked at; fewer of long sequences.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def replicon(replica_map, x, n_samples=4096):
         L = draws.L
         (_, omega_z, _, _, _, _), sigma, lam = draws.proximal_points(replica_map.activation, x, False, 1e-8)
         z_hat = omega_z + V[1] * lam[:, None] * sigma
-        rows = np.arange(min(lam.shape[0], n_samples))
+        rows = np.arange(min(lam.shape[0], max(256, n_samples * 8 // max(L, 8))))
         squares = np.zeros((2, 2))
         chunk = max(1, _MAX_NUMBERS // (2 * L) ** 2)
         for start in range(0, rows.size, chunk):

@@ -265,20 +265,21 @@ def _refine(fine, coarse, candidate, tol, max_iter):
     if not converged and max_iter > n + 1:
         solution = fixed_point(step, x, tol=tol, max_iter=max_iter - n - 1, admissible=fine.admissible)
         x, n_iter, converged = solution.x, n_iter + solution.n_iter, solution.converged
-    return _result(fine, response, x, n_iter, converged)
+    return _result(fine, x, n_iter, converged)
 
 
-def _response(coarse, x):
-    """(I - F')^{-1} at x, by differences of the coarse map."""
+def _response(replica_map, x):
+    """(I - F')^{-1} at x, by differences."""
     h = 1e-3 * (1.0 + np.abs(x)) * np.array([1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
     h = np.minimum(h, 0.1 * np.where(np.arange(6) < 2, 1.0, np.abs(x)))
-    base = coarse(x, search=True)
-    jacobian = np.array([(coarse(x + step) - base) / step.sum() for step in np.diag(h)]).T
+    base = replica_map(x, search=True)
+    jacobian = np.array([(replica_map(x + step) - base) / step.sum() for step in np.diag(h)]).T
     return np.linalg.pinv(np.eye(6) - jacobian, rcond=1e-6)
 
 
-def _result(fine, response, x, n_iter, converged):
-    replicates = fine.replicates()
+def _result(fine, x, n_iter, converged):
+    replicates, train_error = fine.replicates(), fine.train_error
+    stability, response = replicon(fine, x), _response(fine, x)
     m_k, m_v, q_k, q_v, V_k, V_v = x.tolist()
     q_k, q_v = max(q_k, m_k**2), max(q_v, m_v**2)
     sigma_of, problem = fine.activation, fine.problem
@@ -288,15 +289,15 @@ def _result(fine, response, x, n_iter, converged):
     penalty = fine.penalties @ np.array([q_k, q_v])
     return ReplicaResult(
         test_error=test_error,
-        train_error=fine.train_error,
-        objective=0.5 * (fine.sample_ratio * fine.train_error + float(penalty)),
+        train_error=train_error,
+        objective=0.5 * (fine.sample_ratio * train_error + float(penalty)),
         m_key=m_k,
         m_value=m_v,
         q_key=q_k,
         q_value=q_v,
         V_key=V_k,
         V_value=V_v,
-        stability=replicon(fine, x),
+        stability=stability,
         error_estimate=_error_estimate(response, replicates, x, problem, sigma_of),
         n_iter=n_iter,
         converged=converged,
