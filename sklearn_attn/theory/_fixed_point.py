@@ -6,8 +6,6 @@ import numpy as np
 
 _MEMORY = 4
 _MAX_GROWTH = 2.0
-# Far from a fixed point combinations of iterates mislead.
-_ACCELERATE_BELOW = 0.3
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,11 @@ class FixedPoint:
     converged: bool
 
 
-def fixed_point(F, start, *, tol, max_iter, damping=0.4, admissible=None):
+def fixed_point(F, start, *, tol, max_iter, damping=0.4, accelerate_below=0.3, admissible=None):
     """Solve x = F(x).
 
-    A step goes to the damped iterate ``(1 - damping) F(x) + damping x`` or, once the residual is below
-    0.3, to the combination of the last iterates whose residual is least (Anderson 1965), damped alike; not
+    A step goes to the damped iterate ``(1 - damping) F(x) + damping x`` or, once the residual is small,
+    to the combination of the last iterates whose residual is least (Anderson 1965), damped alike; not
     where that leaves the admissible set or the residual grew.
 
     Parameters
@@ -47,6 +45,9 @@ def fixed_point(F, start, *, tol, max_iter, damping=0.4, admissible=None):
     max_iter : int
     damping : float, default=0.4
         Share of the old iterate that is kept.
+    accelerate_below : float, default=0.3
+        Residual below which combinations are tried: far from a fixed point they mislead. 0 keeps to damped
+        iterates, which do not leave the basin of attraction they start in.
     admissible : callable, optional
         Tells whether F may be evaluated at a point.
 
@@ -65,7 +66,7 @@ def fixed_point(F, start, *, tol, max_iter, damping=0.4, admissible=None):
         if size > _MAX_GROWTH * best_residual:
             history = []
         best_residual = min(best_residual, size)
-        history = [*history[-_MEMORY:], (x, residual)] if size < _ACCELERATE_BELOW else []
+        history = [*history[-_MEMORY:], (x, residual)] if size < accelerate_below else []
         plain = x + (1.0 - damping) * residual
         x = _anderson(history, 1.0 - damping) if len(history) > 1 else plain
         if not np.all(np.isfinite(x)) or (admissible is not None and not admissible(x)):

@@ -5,6 +5,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from ._fixed_point import fixed_point
@@ -14,11 +15,15 @@ from ._validation import check_count, check_positive, check_problem
 
 _COARSE_POINTS = 2048
 _COARSE_TOL = 1e-3
-_STARTS = {"uninformed": 1e-2, "informed": 1.0 - 1e-4}
-_LARGEST_OVERLAP = 1.0 - 1e-9
+# log qhat is kept to overlaps between 1e-6 and 1 - 1e-9.
+_LOG_BOUNDS = (-14.0, 20.7)
+_STARTS = {"uninformed": (-4.6, -4.6), "informed": (9.2, 20.7)}
 # Two lines differ where their errors do by this share of the variance of y.
 _GAP = 0.02
 _GAP_POINTS = 4096
+# The map is increasing: plain iterates go monotonically to the fixed point of their start, and combinations
+# of them might jump to another.
+_ACCELERATE_BELOW = 1e-3
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,15 @@ class _BayesMap:
         self.problem, self.sample_ratio = problem, sample_ratio
         self.draws = draw_all(problem, n_points)
 
-    def __call__(self, q):
+    def __call__(self, log_q_hat):
+        """Map log qhat, in which overlaps near 0 and near 1 are both resolved: q = qhat / (1 + qhat)."""
+        q = expit(log_q_hat)
         q_hat = self.sample_ratio * sum(draws.probability * _score_squares(draws, q) for draws in self.draws)
-        return np.minimum(q_hat / (1.0 + q_hat), _LARGEST_OVERLAP)
+        return np.clip(np.log(np.maximum(q_hat, np.finfo(float).tiny)), *_LOG_BOUNDS)
 
     @staticmethod
-    def admissible(q):
-        return bool(np.all(q > 0.0) and np.all(q <= _LARGEST_OVERLAP))
+    def admissible(log_q_hat):
+        return bool(np.all(log_q_hat >= _LOG_BOUNDS[0]) and np.all(log_q_hat <= _LOG_BOUNDS[1]))
 
     def test_error(self, q):
         """1 + s - q_v E[sum pi^2] and its standard error over the replicates."""
@@ -132,7 +139,7 @@ def bayes_optimal(problem, sample_ratio, init="uninformed", *, n_points=2**14, t
     n_points : int, default=16384
         Random draws that averages are taken over, of every length.
     tol : float, default=1e-4
-        Bound on the change of the overlaps in an undamped step.
+        Bound on the relative change of q / (1 - q) in an undamped step.
     max_iter : int, default=500
 
     Returns
@@ -177,13 +184,15 @@ def bayes_optimal(problem, sample_ratio, init="uninformed", *, n_points=2**14, t
 
 
 def _solve(problem, sample_ratio, init, n_points, tol, max_iter):
-    x, n_iter = np.full(2, _STARTS[init]), 0
+    x, n_iter = np.array(_STARTS[init]), 0
     for points, accuracy in ((min(_COARSE_POINTS, n_points), max(_COARSE_TOL, tol)), (n_points, tol)):
         step = _BayesMap(problem, float(sample_ratio), points)
         solution = fixed_point(
-            step, x, tol=accuracy, max_iter=max_iter, damping=0.2, admissible=step.admissible
-        )
+            step, x, tol=accuracy, max_iter=max_iter, damping=0.0, accelerate_below=_ACCELERATE_BELOW,
+            admissible=step.admissible,
+        )  # fmt: skip
         x, n_iter = solution.x, n_iter + solution.n_iter
+    x = expit(x)
     test_error, error_estimate = step.test_error(x)
     return BayesResult(
         test_error=test_error,
