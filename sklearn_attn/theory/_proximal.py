@@ -22,11 +22,11 @@ import numpy as np
 from .._compiled import curvature, jit, potential
 
 _MAX_NEWTON = 60
-_N_STARTS = 3
+_N_STARTS = 6
 # A run from another start ends this near a minimum that is known, in units of sqrt(V_k).
 _SAME_POINT = 1e-2
-# Shifts of one token's score in the scan, in units of sqrt(1 + V_k).
-_SHIFTS = (-6.0, -3.0, -1.5, -0.7, 0.7, 1.5, 3.0, 6.0)
+# Shifts of one token's score in the scan, up and down, in units of sqrt(1 + V_k).
+_SHIFTS = (0.7, 1.5, 3.0, 6.0)
 
 
 @jit
@@ -189,9 +189,11 @@ def _scan(kind, normalised, offset, y, w, o, V_k, V_v, work, starts, values):
         square += p[i] * p[i]
     values[:] = np.inf
     unit = math.sqrt(1.0 + V_k)
-    for token in range(L):
+    for candidate in range(2 * L):
+        token = candidate // 2
         best, best_shift = np.inf, 0.0
-        for shift in _SHIFTS:
+        for i in range(len(_SHIFTS)):
+            shift = _SHIFTS[i] if candidate % 2 else -_SHIFTS[i]
             moved = potential(kind, o[token] + shift * unit, offset)[0]
             moved = math.exp(moved - top) if normalised else moved
             change = moved - p[token]
@@ -201,7 +203,7 @@ def _scan(kind, normalised, offset, y, w, o, V_k, V_v, work, starts, values):
             value = 0.5 * residual * residual / (1.0 + V_v * norm) + 0.5 * (shift * unit) ** 2 / V_k
             if value < best:
                 best, best_shift = value, shift * unit
-        # One start per token, the best few tokens.
+        # One start per token and direction, the best few of them.
         slot = values.shape[0] - 1
         if best >= values[slot]:
             continue
@@ -250,10 +252,8 @@ def proximal(kind, normalised, offset, y, w, o, V_k, V_v, search, tol, first, la
         )
         if search:
             _scan(kind, normalised, offset, y[s], w[s], o[s], V_k, V_v, work, starts, values)
-            _weights(kind, normalised, offset, o[s], work[0], work[1])
-            at_field = _value(y[s], w[s], o[s], V_k, V_v, o[s], work[0])[0]
             for start in range(-1, _N_STARTS):
-                if start >= 0 and values[start] >= at_field:
+                if start >= 0 and values[start] == np.inf:
                     break
                 for i in range(L):
                     local[i] = o[s, i] if start < 0 else starts[start, i]
