@@ -1,5 +1,6 @@
-"""Pictures of fitted models; matplotlib is imported when one is drawn."""
+"""Pictures of fitted models and of what theory predicts; matplotlib is imported when one is drawn."""
 
 from ._attention import AttentionDisplay
+from ._theory import TheoryDisplay
 
-__all__ = ["AttentionDisplay"]
+__all__ = ["AttentionDisplay", "TheoryDisplay"]
