@@ -3,17 +3,25 @@
 from .ragged import RaggedArray
 from .regressors import (
     ErfAttentionRegressor,
+    ErfAttentionRegressorCV,
     LinearAttentionRegressor,
+    LinearAttentionRegressorCV,
     SoftmaxAttentionRegressor,
+    SoftmaxAttentionRegressorCV,
     SoftplusAttentionRegressor,
+    SoftplusAttentionRegressorCV,
 )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ErfAttentionRegressor",
+    "ErfAttentionRegressorCV",
     "LinearAttentionRegressor",
+    "LinearAttentionRegressorCV",
     "RaggedArray",
     "SoftmaxAttentionRegressor",
+    "SoftmaxAttentionRegressorCV",
     "SoftplusAttentionRegressor",
+    "SoftplusAttentionRegressorCV",
 ]

@@ -5,9 +5,13 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 from sklearn_attn import (
     ErfAttentionRegressor,
+    ErfAttentionRegressorCV,
     LinearAttentionRegressor,
+    LinearAttentionRegressorCV,
     SoftmaxAttentionRegressor,
+    SoftmaxAttentionRegressorCV,
     SoftplusAttentionRegressor,
+    SoftplusAttentionRegressorCV,
 )
 
 REGRESSORS = [
@@ -16,6 +20,15 @@ REGRESSORS = [
     ErfAttentionRegressor(),
     ErfAttentionRegressor(offset="learn"),
     SoftplusAttentionRegressor(),
+    *(
+        RegressorCV([1.0, 100.0], cv=2)
+        for RegressorCV in (
+            SoftmaxAttentionRegressorCV,
+            LinearAttentionRegressorCV,
+            ErfAttentionRegressorCV,
+            SoftplusAttentionRegressorCV,
+        )
+    ),
 ]
 
 # The checks' data are not scaled: only tiny steps do not diverge, and they do not converge.

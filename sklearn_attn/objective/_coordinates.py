@@ -55,11 +55,18 @@ class Coordinates:
     activation : Activation
     alpha_key, alpha_value : float
     fit_intercept, fit_offset : bool
+    token_moments : (ndarray, ndarray) of shape (D,), optional
+        The mean and the mean square of every feature under these weights, where they are known; see
+        `moments`.
 
     Attributes
     ----------
     size : int
         2 D, and one each for an intercept and an offset that are fitted.
+    centre : ndarray of float64 of shape (D,)
+        m / sqrt(D).
+    unit : ndarray of shape (size,)
+        What theta is multiplied with; of all that stands here it alone depends on the penalties.
     target_mean, target_scale : float
         The weighted mean of y, 0 without an intercept, and s_y.
     objective_scale : float
@@ -74,7 +81,10 @@ class Coordinates:
         If the squares of X or y overflow, or those of all of X vanish.
     """
 
-    def __init__(self, X, y, sample_weight, activation, alpha_key, alpha_value, fit_intercept, fit_offset):
+    def __init__(
+        self, X, y, sample_weight, activation, alpha_key, alpha_value, fit_intercept, fit_offset,
+        token_moments=None,
+    ):  # fmt: skip
         D = self._n_features = X.n_features
         self._fit_intercept, self._fit_offset = fit_intercept, fit_offset
         self._fixed_offset = float(getattr(activation, "offset", 0.0))
@@ -84,16 +94,18 @@ class Coordinates:
         self.target_scale = _deviation(y, sample_weight, self.target_mean)
         self.objective_scale = 2.0 * total * self.target_scale**2
         _refuse_overflow(self.objective_scale, "y")
-        mean, mean_square = _moments(X, sample_weight)
+        if token_moments is None:
+            token_moments = [moment[0] for moment in moments(X, sample_weight[None, :])]
+        mean, mean_square = token_moments
         _refuse_overflow(mean_square.sum(), "X")
         variance = np.maximum(mean_square - mean**2, (_ROUNDING * mean) ** 2)
         is_centred = activation.normalised and fit_intercept
-        self._centre = mean / math.sqrt(D) if is_centred else np.zeros(D)
+        self.centre = mean / math.sqrt(D) if is_centred else np.zeros(D)
         key_penalty = D * alpha_key / (total * self.target_scale**2)
         key_square = variance if activation.name == "softmax" else mean_square
         is_far = (np.abs(mean) > _FAR * np.sqrt(variance)) & (variance > (1.01 * _ROUNDING * mean) ** 2)
         self.far_features = np.flatnonzero(is_far & (activation.name != "softmax" or not is_centred))
-        self._unit = np.concatenate(
+        self.unit = np.concatenate(
             [
                 _inverse_root(key_square + key_penalty) * math.sqrt(D),
                 _inverse_root((variance if is_centred else mean_square) + D * alpha_value / total)
@@ -105,22 +117,22 @@ class Coordinates:
 
     def pack(self, parameters):
         """Turn AttentionParameters into theta."""
-        intercept = parameters.intercept + self._centre @ parameters.value
-        return self._join(parameters._replace(intercept=intercept)) / self._unit
+        intercept = parameters.intercept + self.centre @ parameters.value
+        return self._join(parameters._replace(intercept=intercept)) / self.unit
 
     def unpack(self, theta):
         """Turn theta into AttentionParameters."""
         D = self._n_features
-        flat = theta * self._unit
+        flat = theta * self.unit
         value = flat[D : 2 * D]
-        intercept = float(flat[2 * D] - self._centre @ value) if self._fit_intercept else 0.0
+        intercept = float(flat[2 * D] - self.centre @ value) if self._fit_intercept else 0.0
         offset = float(flat[-1]) if self._fit_offset else self._fixed_offset
         return AttentionParameters(flat[:D], value, intercept, offset)
 
     def pull_back(self, gradient):
         """Turn the derivatives with respect to AttentionParameters into those with respect to theta."""
-        value = gradient.value - gradient.intercept * self._centre
-        return self._join(gradient._replace(value=value)) * self._unit
+        value = gradient.value - gradient.intercept * self.centre
+        return self._join(gradient._replace(value=value)) * self.unit
 
     def _join(self, parameters):
         return np.concatenate(
@@ -138,25 +150,40 @@ def like(x, values):
     return array_namespace(values).asarray(x, dtype=values.dtype, device=device(values))
 
 
-def _moments(X, sample_weight):
+def moments(X, sample_weights):
     """Mean and mean square of every feature over the tokens of a sequence, then over sequences by weight.
 
-    In float64 on the host; a block of tokens is read at a time.
+    Parameters
+    ----------
+    X : RaggedArray
+    sample_weights : ndarray of float64 of shape (B, n)
+        B ways to weigh the sequences; X is read once for all of them, a block of tokens at a time.
+
+    Returns
+    -------
+    mean, mean_square : ndarray of float64 of shape (B, D)
+        On the host.
+
+    Raises
+    ------
+    ValueError
+        If the squares of X vanish though X does not.
     """
-    share = sample_weight / (X.lengths * sample_weight.sum())
-    mean, mean_square = np.zeros((2, X.n_features))
+    mean, mean_square = np.zeros((2, sample_weights.shape[0], X.n_features))
+    total = sample_weights.sum(axis=1)[:, None]
     rows = max(1, _BLOCK_NUMBERS // X.n_features)
     for start in range(0, X.n_tokens, rows):
         tokens = np.arange(start, min(start + rows, X.n_tokens))
         block = X.values[start : start + tokens.size, :]
-        weight = share[np.searchsorted(X.offsets, tokens, side="right") - 1]
+        sequences = np.searchsorted(X.offsets, tokens, side="right") - 1
+        weights = sample_weights[:, sequences] / (X.lengths[sequences] * total)  # (B, tokens)
         if is_numpy_array(block):
             block = block.astype(np.float64, copy=False)
         else:
-            weight = like(weight, block)
+            weights = like(weights, block)
         with np.errstate(over="ignore"):
-            mean += to_numpy(weight @ block)
-            mean_square += to_numpy(weight @ (block * block))
+            mean += to_numpy(weights @ block)
+            mean_square += to_numpy(weights @ (block * block))
     if not mean_square.any() and bool(array_namespace(X.values).any(X.values != 0)):
         raise ValueError("The squares of X vanish in its float type: divide X by a typical size.")
     return mean, mean_square

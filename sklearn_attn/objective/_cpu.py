@@ -13,7 +13,6 @@ threads hold add up. Numbers of the calculation are float64 whatever the dtype o
 """
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from .._compiled import (
     n_threads_of_numba,
     potential,
 )
+from ._threads import ThreadTeam
 
 # Reassociation lets LLVM vectorise sums; NaN and infinity keep their meaning.
 _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
@@ -291,16 +291,11 @@ class FusedKernel:
 
     def __init__(self, X, y=None, sample_weight=None, *, n_threads=None):
         self.X, self.y, self.sample_weight = X, y, sample_weight
-        if n_threads is None:
-            n_threads = n_threads_of_numba()
-        self.n_threads = max(1, min(n_threads, X.values.size // _MIN_SIZE_PER_THREAD))
+        self.n_threads = n_threads_for(X.values.size, n_threads)
         row_bytes = X.n_features * X.values.dtype.itemsize
         self.block = int(max(_MIN_BLOCK_TOKENS, _BLOCK_BYTES // row_bytes))
         self.bounds = split_tokens(X.offsets, self.n_threads, self.block)
-        # One thread fewer than shares: the caller works too.
-        self._executor = (
-            ThreadPoolExecutor(self.n_threads - 1, "sklearn_attn") if self.n_threads > 1 else None
-        )
+        self._team = ThreadTeam(self.n_threads)
 
     def __enter__(self):
         return self
@@ -310,8 +305,7 @@ class FusedKernel:
 
     def close(self):
         """End the threads."""
-        if self._executor is not None:
-            self._executor.shutdown()
+        self._team.close()
 
     def squared_error(self, activation, key, value, intercept):
         """Evaluate the squared error and its gradient; see `_generic.squared_error`.
@@ -345,7 +339,7 @@ class FusedKernel:
                 part.sequence, part.stats, part.sums,
             )  # fmt: skip
 
-        self._run(run)
+        self._team.run(run)
         gradient = sum(part.gradient for part in parts)
         scalars = sum(part.scalars for part in parts)
         self._merge_cut_sequences(parts, activation.normalised, intercept, gradient, scalars)
@@ -364,15 +358,8 @@ class FusedKernel:
             start, stop, _ = self.bounds[thread]
             _dot_rows(self.X.values, start, stop, key, value, scores[start:stop], token_values[start:stop])
 
-        self._run(run)
+        self._team.run(run)
         return scores, token_values
-
-    def _run(self, task):
-        """Run task(0), ..., task(n_threads - 1), the last one in this thread."""
-        futures = [self._executor.submit(task, thread) for thread in range(self.n_threads - 1)]
-        task(self.n_threads - 1)
-        for future in futures:
-            future.result()
 
     def _merge_cut_sequences(self, parts, normalised, intercept, gradient, scalars):
         """Finish the sequences that lie in several threads, in the order of the threads."""
@@ -390,6 +377,13 @@ class FusedKernel:
                 normalised, stats, sums, self.y[sequence], self.sample_weight[sequence], intercept,
                 gradient, scalars,
             )  # fmt: skip
+
+
+def n_threads_for(size, n_threads=None):
+    """Return how many threads a pass over `size` numbers is worth, at most `n_threads` or what Numba says."""
+    if n_threads is None:
+        n_threads = n_threads_of_numba()
+    return max(1, min(n_threads, size // _MIN_SIZE_PER_THREAD))
 
 
 class _Part:

@@ -1,5 +1,7 @@
 """The objective that every solver sees."""
 
+from functools import cached_property
+
 import numpy as np
 
 from .._backend import is_numpy_array, to_numpy
@@ -37,6 +39,8 @@ class AttentionObjective:
     backend : {"auto", "cpu", "generic"}, default="auto"
         "cpu" is the fused kernel, "generic" plain array-API operations; "auto" takes the kernel where
         there is one for the buffer and the activation.
+    token_moments : (ndarray, ndarray) of shape (D,), optional
+        Mean and mean square of the features under these weights, where they are known; see `Coordinates`.
 
     Attributes
     ----------
@@ -47,7 +51,7 @@ class AttentionObjective:
 
     def __init__(
         self, X, y, activation, *, alpha_key, alpha_value, sample_weight=None, fit_intercept=True,
-        fit_offset=False, backend="auto",
+        fit_offset=False, backend="auto", token_moments=None,
     ):  # fmt: skip
         self.X = X
         self.activation = activation
@@ -59,10 +63,8 @@ class AttentionObjective:
             sample_weight = np.ones(len(X))
         self.sample_weight = np.array(to_numpy(sample_weight), dtype=np.float64)
         if backend == "auto":
-            backend = "cpu" if _has_cpu_kernel(X, activation) else "generic"
+            backend = "cpu" if has_cpu_kernel(X, activation) else "generic"
         self.backend = backend
-        self._kernel = _cpu.FusedKernel(X, self.y, self.sample_weight) if backend == "cpu" else None
-        self._segments = Segments(X.offsets, X.values) if backend != "cpu" else None
         self.coordinates = Coordinates(
             X,
             self.y,
@@ -72,6 +74,7 @@ class AttentionObjective:
             self.alpha_value,
             fit_intercept,
             fit_offset,
+            token_moments,
         )
         self.n_parameters = self.coordinates.size
 
@@ -79,8 +82,16 @@ class AttentionObjective:
         return self
 
     def __exit__(self, *exc_info):
-        if self._kernel is not None:
+        if "_kernel" in vars(self):
             self._kernel.close()
+
+    @cached_property
+    def _kernel(self):
+        return _cpu.FusedKernel(self.X, self.y, self.sample_weight)
+
+    @cached_property
+    def _segments(self):
+        return Segments(self.X.offsets, self.X.values)
 
     def pack(self, parameters):
         """Turn AttentionParameters into the flat vector theta of shape (n_parameters,)."""
@@ -102,7 +113,10 @@ class AttentionObjective:
         float
         ndarray of float64 of shape (n_parameters,)
         """
-        objective, gradient = self.evaluate(self.unpack(theta))
+        return self.scale(*self.evaluate(self.unpack(theta)))
+
+    def scale(self, objective, gradient):
+        """Turn J and its derivatives, as `evaluate` returns them, into J / (2 W s_y^2) and its gradient."""
         scale = self.coordinates.objective_scale
         return objective / scale, self.coordinates.pull_back(gradient) / scale
 
@@ -121,10 +135,27 @@ class AttentionObjective:
             where the activation has no offset.
         """
         if self.backend == "cpu":
-            terms = self._kernel.squared_error(self._activation_at(parameters), *parameters[:3])
+            terms = self._kernel.squared_error(activation_at(self.activation, parameters), *parameters[:3])
         else:
             terms = self._squared_error(self.X, self._segments, self.y, self.sample_weight, parameters)
-        error, key_gradient, value_gradient, intercept_gradient, offset_gradient = terms
+        return self.penalise(parameters, *terms)
+
+    def penalise(self, parameters, error, *gradient):
+        """Add the penalty to the squared error and its derivatives.
+
+        Parameters
+        ----------
+        parameters : AttentionParameters
+        error : float
+        *gradient
+            The derivatives of the error with respect to k, v, b and c.
+
+        Returns
+        -------
+        objective : float
+        gradient : AttentionParameters
+        """
+        key_gradient, value_gradient, intercept_gradient, offset_gradient = gradient
         key, value = parameters.key, parameters.value
         # sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
         objective = error + self.alpha_key * (key @ key) + self.alpha_value * (value @ value)
@@ -163,22 +194,41 @@ class AttentionObjective:
         """Turn a value of J / (2 W s_y^2) into one of J."""
         return value * self.coordinates.objective_scale
 
-    def _activation_at(self, parameters):
-        return (
-            self.activation.with_offset(parameters.offset) if self.activation.has_offset else self.activation
-        )
-
     def _squared_error(self, X, segments, y, sample_weight, parameters):
-        """Evaluate the squared error on X, and its gradient in float64, by plain array operations."""
-        key, value, y, sample_weight = (
-            like(x, X.values) for x in (parameters.key, parameters.value, y, sample_weight)
-        )
-        error, key_gradient, value_gradient, *rest = _generic.squared_error(
-            X.values, segments, y, sample_weight, self._activation_at(parameters), key, value,
-            parameters.intercept,
-        )  # fmt: skip
-        to_float64 = [to_numpy(g).astype(np.float64) for g in (key_gradient, value_gradient)]
-        return (error, *to_float64, *rest)
+        return generic_squared_error(X, segments, y, sample_weight, self.activation, parameters)
+
+
+def generic_squared_error(X, segments, y, sample_weight, activation, parameters):
+    """Evaluate the squared error on X, and its gradient in float64 on the host, by plain array operations.
+
+    Parameters
+    ----------
+    X : RaggedArray
+    segments : Segments
+    y, sample_weight : ndarray of float64 of shape (n,)
+    activation : Activation
+    parameters : AttentionParameters
+
+    Returns
+    -------
+    error : float
+    key_gradient, value_gradient : ndarray of float64 of shape (D,)
+    intercept_gradient, offset_gradient : float
+    """
+    key, value, y, sample_weight = (
+        like(x, X.values) for x in (parameters.key, parameters.value, y, sample_weight)
+    )
+    error, key_gradient, value_gradient, *rest = _generic.squared_error(
+        X.values, segments, y, sample_weight, activation_at(activation, parameters), key, value,
+        parameters.intercept,
+    )  # fmt: skip
+    to_float64 = [to_numpy(g).astype(np.float64) for g in (key_gradient, value_gradient)]
+    return (error, *to_float64, *rest)
+
+
+def activation_at(activation, parameters):
+    """Return the activation with the offset of the parameters, where it has one."""
+    return activation.with_offset(parameters.offset) if activation.has_offset else activation
 
 
 def project(X, key, value):
@@ -201,5 +251,6 @@ def project(X, key, value):
         return kernel.project(key, value)
 
 
-def _has_cpu_kernel(X, activation):
+def has_cpu_kernel(X, activation):
+    """Whether there is a fused kernel for the buffer and the activation."""
     return is_numpy_array(X.values) and activation.name in _cpu.ACTIVATION_CODES

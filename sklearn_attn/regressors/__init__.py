@@ -6,10 +6,20 @@ from ._attention import (
     SoftmaxAttentionRegressor,
     SoftplusAttentionRegressor,
 )
+from ._cv import (
+    ErfAttentionRegressorCV,
+    LinearAttentionRegressorCV,
+    SoftmaxAttentionRegressorCV,
+    SoftplusAttentionRegressorCV,
+)
 
 __all__ = [
     "ErfAttentionRegressor",
+    "ErfAttentionRegressorCV",
     "LinearAttentionRegressor",
+    "LinearAttentionRegressorCV",
     "SoftmaxAttentionRegressor",
+    "SoftmaxAttentionRegressorCV",
     "SoftplusAttentionRegressor",
+    "SoftplusAttentionRegressorCV",
 ]

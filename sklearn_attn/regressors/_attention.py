@@ -1,11 +1,8 @@
 """The four regressors: what differs is the activation."""
 
-from numbers import Real
-
-from ..activations import get_activation
 from ._base import BaseAttentionRegressor
 from ._docstring import document
-from ._validation import check_number
+from ._model import OffsetModel
 
 
 @document(
@@ -38,7 +35,7 @@ class LinearAttentionRegressor(BaseAttentionRegressor):
     offset_attribute="\n    offset_ : float\n        c.",
     offset_scaled=" and c",
 )
-class ErfAttentionRegressor(BaseAttentionRegressor):
+class ErfAttentionRegressor(OffsetModel, BaseAttentionRegressor):
     _activation_name = "erf"
 
     def __init__(
@@ -79,22 +76,6 @@ class ErfAttentionRegressor(BaseAttentionRegressor):
             verbose=verbose,
         )
         self.offset = offset
-
-    def _initial_activation(self):
-        if isinstance(self.offset, str):
-            if self.offset != "learn":
-                raise ValueError(f"offset must be a number or 'learn', got {self.offset!r}.")
-            return get_activation("erf", 0.0), True
-        check_number(self.offset, "offset", Real)
-        return get_activation("erf", float(self.offset)), False
-
-    def _fitted_activation(self):
-        return get_activation("erf", self.offset_)
-
-    def _keep(self, X, checked, objective, result, *, reset=True):
-        parameters = super()._keep(X, checked, objective, result, reset=reset)
-        self.offset_ = parameters.offset
-        return parameters
 
 
 @document(

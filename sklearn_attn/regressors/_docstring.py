@@ -124,6 +124,99 @@ _DOCSTRING = """{title}
     (4, 1)
     """
 
+_CV_DOCSTRING = """{title}
+
+    A sequence X of L tokens in R^D is predicted as by `{regressor}`,
+
+        f(X) = b + sigma(chi)^T z,   chi = X k / sqrt(D),   z = X v / sqrt(D)
+        {formula}
+
+    and for every penalty the fits, on the training part of every fold and on all data, minimise
+
+        sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
+
+    over the key k, the value v{parameters}. The penalty with the highest mean score on the
+    test parts is chosen, as by GridSearchCV with the same folds, and its fit on all data kept. All folds
+    share every pass over X, which is not copied, and every fit starts from the one at a larger penalty.
+
+    Parameters
+    ----------
+    alphas : array-like of shape (n_alphas,), default=13 values from 1e-3 to 1e3
+        Penalties of v to try, at least 0.
+    alpha_key_ratio : float, default=1.0
+        The penalty of k is ``alpha_key_ratio * alpha``.
+    alpha_keys : array-like of shape (n_alpha_keys,), optional
+        Penalties of k as a grid of their own: all pairs with `alphas` are tried.{offset_parameter}
+    cv : int, splitter or iterable of (train, test), default=5
+        The folds, as in GridSearchCV; they need not partition the data.
+    scoring : None, str or callable, default=None
+        None is R2. A scorer by name or from ``make_scorer`` is given predictions that the last pass left
+        behind; any other callable ``scorer(estimator, X, y)`` a fitted `{regressor}` and the test part of X,
+        which is then copied.
+    fit_intercept : bool, default=True
+        Whether to fit b, which is not penalised; otherwise it is 0.
+    init : {{"auto", "random"}} or (key, value), default="auto"
+        Where the fits at the largest penalty start; see `{regressor}`.
+    n_init : int, default=1
+        Number of starts at every penalty; those after the first are random. The lowest objective is kept.
+    max_iter : int, default=1000
+        Largest number of iterations of L-BFGS from each start.
+    tol : float, default=1e-5
+        A fit has converged when its scaled gradient norm, `stop_crit_`, is at most this.
+    random_state : int, RandomState instance or None, default=None
+        Drives random starts; `cv` has its own.
+    verbose : int, default=0
+        1 prints a line for every penalty.
+
+    Attributes
+    ----------
+    alpha_, alpha_key_ : float
+        The chosen penalties.
+    alphas_ : ndarray of float64 of shape (n_alphas,)
+        The penalties of v that were tried.
+    best_score_ : float
+        Mean score of the chosen penalties over the folds.
+    cv_scores_ : ndarray of float64 of shape (n_alphas, n_folds)
+        All scores; with `alpha_keys` of shape (n_alphas, n_alpha_keys, n_folds).
+    n_passes_ : int
+        Passes over X in all.
+    key_, value_ : array of shape (D,)
+        k and v of the fit on all data, in the float dtype of X.
+    intercept_ : float
+        b.{offset_attribute}
+    objective_, stop_crit_ : float
+        As those of `{regressor}` at the chosen penalties.
+    n_iter_ : int
+        Iterations of that fit, from its start at the neighbouring penalty.
+    loss_curve_ : ndarray of float64 of shape (n_iter_ + 1,)
+        The objective at that start and after every iteration.
+    n_features_in_ : int
+        D.
+    feature_names_in_ : ndarray of str of shape (D,)
+        Only where X was a frame of single tokens with named columns.
+
+    See Also
+    --------
+    {regressor}
+
+    Notes
+    -----
+    Scores equal those of GridSearchCV to the solver's tolerance where the objective has one minimum that both
+    reach. Where it has several, the start from the neighbouring penalty may find another one, often a
+    lower one, than the start that a single fit takes.
+
+    Examples
+    --------
+    >>> from sklearn_attn import {name}
+    >>> from sklearn_attn.datasets import make_spiked_slr
+    >>> X, y = make_spiked_slr(n_samples=400, n_features=20, signal=9.0, length=4, random_state=0)
+    >>> model = {name}(alphas=[0.1, 1.0, 10.0], cv=3).fit(X[:300], y[:300])
+    >>> model.cv_scores_.shape
+    (3, 3)
+    >>> model.predict(X[300:]).shape
+    (100,)
+    """
+
 _NAMES = [f"{name}AttentionRegressor" for name in ("Softmax", "Linear", "Erf", "Softplus")]
 
 
@@ -152,9 +245,13 @@ def document(
     """
 
     def decorate(cls):
+        cls._doc_parts = {
+            "formula": formula, "parameters": parameters, "offset_parameter": offset_parameter,
+            "offset_attribute": offset_attribute,
+        }  # fmt: skip
         cls.__doc__ = _DOCSTRING.format(
             name=cls.__name__,
-            see_also=", ".join(name for name in _NAMES if name != cls.__name__),
+            see_also=", ".join([f"{cls.__name__}CV", *(name for name in _NAMES if name != cls.__name__)]),
             title=title,
             formula=formula,
             remark=remark,
@@ -162,6 +259,22 @@ def document(
             offset_parameter=offset_parameter,
             offset_attribute=offset_attribute,
             offset_scaled=offset_scaled,
+        )
+        return cls
+
+    return decorate
+
+
+def document_cv(regressor):
+    """Return a class decorator that writes the docstring of the CV sibling of a documented regressor."""
+
+    def decorate(cls):
+        first_line = regressor.__doc__.splitlines()[0].removesuffix(".")
+        cls.__doc__ = _CV_DOCSTRING.format(
+            name=cls.__name__,
+            regressor=regressor.__name__,
+            title=f"{first_line}, penalty by cross-validation.",
+            **regressor._doc_parts,
         )
         return cls
 

@@ -1,8 +1,13 @@
-"""Where a fit starts."""
+"""Where a fit starts.
+
+Starts that need evaluations are generators, as the minimisations of `solvers.lbfgs_steps`: they yield a
+point, receive the value and the gradient there, and return the start.
+"""
 
 import numpy as np
 
 from ..objective import AttentionParameters
+from ..solvers import run_in_lockstep
 
 # Pooled tokens tell nothing of y where the gradient of v, of the order of their correlation, is below.
 _NO_SIGNAL = 1e-4
@@ -27,16 +32,27 @@ def starting_points(objective, init, n_init, random_state, offset):
     ------
     ndarray of float64 of shape (n_parameters,)
     """
+    for steps in start_steps(objective, init, n_init, random_state, offset):
+        yield run_in_lockstep([steps], lambda _, thetas: map(objective.value_and_gradient, thetas))[0]
+
+
+def start_steps(objective, init, n_init, random_state, offset):
+    """Yield the same starts as generators that leave evaluations to the caller.
+
+    Yields
+    ------
+    generator
+    """
     for i in range(n_init):
         if i or init == "random":
-            yield random_start(objective, random_state, offset)
+            yield _random_start(objective, random_state, offset)
         elif init == "auto":
-            yield auto_start(objective, offset)
+            yield _auto_start(objective, offset)
         else:
-            yield given_start(objective, init)
+            yield _given_start(objective, init)
 
 
-def given_start(objective, parameters):
+def _given_start(objective, parameters):
     """Start from given parameters; an intercept of NaN stands for the best one beside them.
 
     In the scaled problem the second derivative with respect to the intercept is one, so that the
@@ -47,11 +63,12 @@ def given_start(objective, parameters):
     theta = objective.pack(parameters._replace(intercept=objective.coordinates.target_mean))
     if objective.fit_intercept:
         place = 2 * objective.X.n_features
-        theta[place] -= objective.value_and_gradient(theta)[1][place]
+        _, gradient = yield theta
+        theta[place] -= gradient[place]
     return theta
 
 
-def auto_start(objective, offset):
+def _auto_start(objective, offset):
     """Start from uniform attention and the best multiple of the pooled covariance with y.
 
     At k = 0 every token has the same weight and the objective is a ridge regression in v on pooled
@@ -67,35 +84,40 @@ def auto_start(objective, offset):
     D = objective.X.n_features
     zeros = np.zeros(D)
     origin = objective.pack(AttentionParameters(zeros, zeros, objective.coordinates.target_mean, offset))
-    descent = _value_descent(objective, origin)
+    descent = yield from _value_descent(origin, D)
     if np.linalg.norm(descent) > _NO_SIGNAL:
-        return _line_search(objective, origin, descent)
+        return (yield from _line_search(origin, descent))
     starts = [origin]
     for key in np.random.RandomState(0).standard_normal((_N_KEYS, D)):
         theta = origin.copy()
         theta[:D] = _KEY_NORM * key / np.linalg.norm(key)
-        descent = _value_descent(objective, theta)
+        descent = yield from _value_descent(theta, D)
         if np.linalg.norm(descent) > _NO_SIGNAL:
-            starts.append(_line_search(objective, theta, descent))
-    return min(starts, key=lambda theta: objective.value_and_gradient(theta)[0])
+            starts.append((yield from _line_search(theta, descent)))
+    values = []
+    for theta in starts:
+        value, _ = yield theta
+        values.append(value)
+    return starts[int(np.nanargmin(values))]
 
 
-def _value_descent(objective, theta):
+def _value_descent(theta, D):
     """Minus the gradient, in the coordinates of v alone."""
-    D = objective.X.n_features
+    _, gradient = yield theta
     descent = np.zeros_like(theta)
-    descent[D : 2 * D] = -objective.value_and_gradient(theta)[1][D : 2 * D]
+    descent[D : 2 * D] = -gradient[D : 2 * D]
     return descent
 
 
-def _line_search(objective, theta, descent):
+def _line_search(theta, descent):
     """Go to the minimum along a descent in v, in which the objective is a parabola."""
     slope_at_0 = -(descent @ descent)
-    slope_at_1 = descent @ objective.value_and_gradient(theta + descent)[1]
+    _, gradient = yield theta + descent
+    slope_at_1 = descent @ gradient
     return theta + slope_at_0 / (slope_at_0 - slope_at_1) * descent
 
 
-def random_start(objective, random_state, offset):
+def _random_start(objective, random_state, offset):
     """Draw k and v so that scores, and token values in units of y, have variance about one at most.
 
     Penalties that dominate the data make them smaller. The numbers come from a stream of their own: an
@@ -106,4 +128,5 @@ def random_start(objective, random_state, offset):
     zeros = np.zeros(D)
     theta = objective.pack(AttentionParameters(zeros, zeros, objective.coordinates.target_mean, offset))
     theta[: 2 * D] = stream.standard_normal(2 * D) / np.sqrt(D)
+    yield from ()  # needs no evaluation
     return theta

@@ -89,15 +89,11 @@ def check_parameters(estimator):
     TypeError, ValueError
         Naming the parameter, what it must be, and what it is.
     """
-    for name in ("alpha", "tol"):
-        check_number(getattr(estimator, name), name, Real, min_val=0)
+    check_number(estimator.alpha, "alpha", Real, min_val=0)
     if estimator.alpha_key is not None:
         check_number(estimator.alpha_key, "alpha_key", Real, min_val=0)
-    for name in ("max_iter", "n_init"):
-        check_number(getattr(estimator, name), name, Integral, min_val=1)
-    check_scalar(estimator.verbose, "verbose", Integral, min_val=0)
-    for name in ("fit_intercept", "warm_start"):
-        check_scalar(getattr(estimator, name), name, (bool, np.bool_))
+    check_common_parameters(estimator)
+    check_scalar(estimator.warm_start, "warm_start", (bool, np.bool_))
     if estimator.solver not in ("lbfgs", "sgd"):
         raise ValueError(f"solver must be 'lbfgs' or 'sgd', got {estimator.solver!r}.")
     check_number(estimator.learning_rate, "learning_rate", Real, min_val=0, include_boundaries="neither")
@@ -105,6 +101,42 @@ def check_parameters(estimator):
     check_number(estimator.batch_size, "batch_size", Integral, min_val=1)
     if not isinstance(estimator.average, bool | np.bool_):
         check_number(estimator.average, "average", Integral, min_val=1)
+
+
+def check_common_parameters(estimator):
+    """Validate the constructor's arguments that a regressor shares with its CV sibling."""
+    check_number(estimator.tol, "tol", Real, min_val=0)
+    for name in ("max_iter", "n_init"):
+        check_number(getattr(estimator, name), name, Integral, min_val=1)
+    check_scalar(estimator.verbose, "verbose", Integral, min_val=0)
+    check_scalar(estimator.fit_intercept, "fit_intercept", (bool, np.bool_))
+
+
+def check_penalties(values, name):
+    """Validate a grid of penalties.
+
+    Parameters
+    ----------
+    values : array-like of shape (m,)
+    name : str
+        For messages.
+
+    Returns
+    -------
+    ndarray of float64 of shape (m,)
+
+    Raises
+    ------
+    ValueError
+        If it is empty, not one-dimensional, or holds what is no finite number of at least 0.
+    """
+    penalties = _check_numbers(values, name)
+    if penalties.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got an array of shape {penalties.shape}.")
+    negative = np.flatnonzero(penalties < 0)
+    if negative.size:
+        raise ValueError(f"{name}[{negative[0]}] is negative; penalties must be at least 0.")
+    return penalties
 
 
 def check_number(value, name, target_type, **bounds):

@@ -1,0 +1,108 @@
+"""The Gauss-Newton matrix: curvature of the squared error that is known without differences."""
+
+import math
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import csr_array
+
+from ..ragged import Segments
+from ._cpu import n_threads_for
+from ._objective import activation_at, project
+from ._threads import ThreadTeam
+
+# Numbers of derivatives that are held at a time.
+_BLOCK_NUMBERS = 2**20
+
+
+class GaussNewton:
+    """The matrix 2 sum_i w_i J_i J_i^T, with J_i the derivatives of b + f(X_i), at one point.
+
+    With a the pullback of z through the weights, d f / d chi,
+
+        df/dk = X^T a / sqrt(D),   df/dv = X^T sigma / sqrt(D) - m / sqrt(D),   df/db = 1,   df/dc = sum a
+
+    where m / sqrt(D) is what centring takes out, see `Coordinates`. It is the second derivative of the
+    squared error but for terms with the residuals.
+
+    Parameters
+    ----------
+    objective : AttentionObjective
+        With tokens in a NumPy array.
+    theta : ndarray of float64 of shape (n_parameters,)
+        The point.
+
+    Attributes
+    ----------
+    matrix : ndarray of float64 of shape (n_parameters, n_parameters)
+        In the units of k, v, the intercept after centring, and c.
+
+    Notes
+    -----
+    The work is a product of n (2 D)^2 multiplications; BLAS should be held to one thread meanwhile.
+    """
+
+    def __init__(self, objective, theta):
+        X, D = objective.X, objective.X.n_features
+        parameters = objective.unpack(theta)
+        activation = activation_at(objective.activation, parameters)
+        scores, token_values = project(X, parameters.key, parameters.value)
+        segments = Segments(X.offsets, scores)
+        scale = 1.0 / math.sqrt(D)
+        pooled = segments.map(activation.weights, scores)
+        slopes = segments.map(activation.pullback, scores, token_values)
+        root = np.sqrt(2.0 * objective.sample_weight)
+        n = max(1, _BLOCK_NUMBERS // theta.size)
+        n_threads = n_threads_for(X.values.size)
+        matrices = np.zeros((n_threads, theta.size, theta.size))
+
+        def add_blocks(thread):
+            for first in range(thread * n, len(X), n * n_threads):
+                offsets = X.offsets[first : first + n + 1]
+                start, stop = int(offsets[0]), int(offsets[-1])
+                shape = offsets.size - 1, stop - start
+                block, tokens = X.values[start:stop], np.arange(stop - start)
+                jacobian = np.empty((shape[0], theta.size))
+                for column, weights in ((0, slopes), (D, pooled)):
+                    pooling = csr_array((weights[start:stop] * scale, tokens, offsets - start), shape=shape)
+                    jacobian[:, column : column + D] = pooling @ block
+                jacobian[:, D : 2 * D] -= objective.coordinates.centre
+                if objective.fit_intercept:
+                    jacobian[:, 2 * D] = 1.0
+                if objective.fit_offset:
+                    jacobian[:, -1] = np.add.reduceat(slopes[start:stop], offsets[:-1] - start)
+                jacobian *= root[first : first + n, None]
+                matrices[thread] += jacobian.T @ jacobian
+
+        team = ThreadTeam(n_threads)
+        try:
+            team.run(add_blocks)
+        finally:
+            team.close()
+        self.matrix = matrices.sum(axis=0)
+
+    def inverse(self, objective):
+        """Return the product with the inverse curvature of an objective in its coordinates, as a function.
+
+        Parameters
+        ----------
+        objective : AttentionObjective
+            With other penalties, or slightly other weights, than the one of the matrix.
+
+        Returns
+        -------
+        callable or None
+            Takes and returns an ndarray of shape (n_parameters,). None where the matrix with the
+            penalties is singular but for rounding.
+        """
+        D, unit = objective.X.n_features, objective.coordinates.unit
+        penalties = np.zeros_like(unit)
+        penalties[:D], penalties[D : 2 * D] = 2.0 * objective.alpha_key, 2.0 * objective.alpha_value
+        curvature = self.matrix * unit
+        curvature *= unit[:, None] / objective.coordinates.objective_scale
+        curvature.flat[:: unit.size + 1] += penalties * unit**2 / objective.coordinates.objective_scale
+        try:
+            factor = cho_factor(curvature, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return None
+        return lambda vector: cho_solve(factor, vector, check_finite=False)

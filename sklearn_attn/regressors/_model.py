@@ -1,0 +1,185 @@
+"""What every fitted attention model does: predict, and say where it looks."""
+
+import warnings
+from numbers import Real
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .._backend import array_namespace, is_numpy_array
+from ..activations import get_activation
+from ..objective import project
+from ..ragged import RaggedArray, Segments, set_features, validate_ragged
+from ._validation import check_number
+
+
+class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Single-head attention with fitted parameters; subclasses name the activation and fit."""
+
+    _activation_name = None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        tags.input_tags.three_d_array = True
+        # Unnormalised weights regress on sums of tokens times scores, which no linear target favours.
+        tags.regressor_tags.poor_score = not get_activation(self._activation_name).normalised
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _initial_activation(self):
+        """Return the activation at the start of the fit, and whether its offset is fitted."""
+        return get_activation(self._activation_name), False
+
+    def _fitted_activation(self):
+        return get_activation(self._activation_name)
+
+    def _warn_of_far_features(self, far):
+        if far.size:
+            warnings.warn(
+                f"{far.size} feature(s), the first being feature {far[0]}, vary by less than a thousandth "
+                f"of their mean, which {type(self).__name__} cannot take out: the fit may stop far from the "
+                "minimum. Centre the tokens: make_pipeline(TokenTransformer(StandardScaler()), ...).",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _keep(self, X, checked, objective, result, *, reset=True):
+        """Store what was fitted, in the units of the data."""
+        parameters = objective.unpack(result.params)
+        with np.errstate(over="ignore"):
+            key, value = (vector.astype(checked.values.dtype) for vector in parameters[:2])
+        if not (np.isfinite(key).all() and np.isfinite(value).all()):
+            raise ValueError(f"The fitted key or value overflows {checked.values.dtype}: pass X in float64.")
+        if reset:
+            set_features(self, X, checked)
+        self.key_, self.value_ = key, value
+        self.intercept_ = parameters.intercept
+        self.objective_ = objective.original_units(result.objective)
+        self.stop_crit_ = result.stop_crit
+        self.loss_curve_ = objective.original_units(np.array(result.loss_curve))
+        self.n_iter_ = result.n_iter
+        return parameters
+
+    def predict(self, X):
+        """Predict the target of every sequence, b + sigma(chi)^T z.
+
+        Parameters
+        ----------
+        X : RaggedArray, list, tuple or array
+            Sequences in any form that `fit` takes. A 2-D array is n sequences of one token: for a single
+            sequence x pass ``[x]``.
+
+        Returns
+        -------
+        array of shape (n,)
+            In the float dtype of X.
+        """
+        X, segments, weights, token_values = self._attend(X)
+        return self._cast(segments.sum(weights * token_values) + self.intercept_, X)
+
+    def attention_weights(self, X):
+        """Compute the attention weight sigma(chi)_l of every token.
+
+        Parameters
+        ----------
+        X : RaggedArray, list, tuple or array
+            Sequences in any form that `fit` takes; for a single sequence x pass ``[x]``.
+
+        Returns
+        -------
+        RaggedArray
+            One feature per token: sequence i is an (L_i, 1) array. The weights of a sequence sum to
+            one for softmax and softplus.
+        """
+        X, _, weights, _ = self._attend(X)
+        return RaggedArray(self._cast(weights, X)[:, None], X.offsets)
+
+    def token_contributions(self, X):
+        """Compute what every token adds to the prediction, sigma(chi)_l z_l.
+
+        Parameters
+        ----------
+        X : RaggedArray, list, tuple or array
+            Sequences in any form that `fit` takes.
+
+        Returns
+        -------
+        RaggedArray
+            One feature per token: sequence i is an (L_i, 1) array. Its sum plus `intercept_` is the
+            prediction.
+        """
+        X, _, weights, token_values = self._attend(X)
+        return RaggedArray(self._cast(weights * token_values, X)[:, None], X.offsets)
+
+    def transform(self, X):
+        """Compute the attended vector sum_l sigma(chi)_l X_l of every sequence.
+
+        Parameters
+        ----------
+        X : RaggedArray, list, tuple or array
+            Sequences in any form that `fit` takes.
+
+        Returns
+        -------
+        array of shape (n, D)
+            The prediction is ``intercept_ + transform(X) @ value_ / sqrt(D)``.
+        """
+        X, _, weights, _ = self._attend(X)
+        weights = self._cast(weights, X)
+        if is_numpy_array(X.values):  # one read of X, no weighted copy of it
+            tokens = np.arange(X.n_tokens)
+            pooling = csr_array((weights, tokens, X.offsets), shape=(len(X), X.n_tokens))
+            return pooling @ X.values
+        xp = array_namespace(X.values)
+        starts, stops = X.offsets[:-1].tolist(), X.offsets[1:].tolist()
+        pairs = zip(starts, stops, strict=True)
+        return xp.stack([weights[start:stop] @ X.values[start:stop] for start, stop in pairs])
+
+    def _attend(self, X):
+        """Return X validated, its segments, and the weights and values of its tokens."""
+        check_is_fitted(self)
+        X = validate_ragged(self, X, reset=False)
+        scores, token_values = project(X, self.key_, self.value_)
+        segments = Segments(X.offsets, scores)
+        return X, segments, segments.map(self._fitted_activation().weights, scores), token_values
+
+    @staticmethod
+    def _cast(result, X):
+        return array_namespace(result).astype(result, X.values.dtype, copy=False)
+
+
+class OffsetModel:
+    """Mixin of erf attention, whose scores have an offset that is a parameter or fitted."""
+
+    def _initial_activation(self):
+        if isinstance(self.offset, str):
+            if self.offset != "learn":
+                raise ValueError(f"offset must be a number or 'learn', got {self.offset!r}.")
+            return get_activation("erf", 0.0), True
+        check_number(self.offset, "offset", Real)
+        return get_activation("erf", float(self.offset)), False
+
+    def _fitted_activation(self):
+        return get_activation("erf", self.offset_)
+
+    def _keep(self, X, checked, objective, result, *, reset=True):
+        parameters = super()._keep(X, checked, objective, result, reset=reset)
+        self.offset_ = parameters.offset
+        return parameters
+
+
+def order(result):
+    """Return the key by which results of several starts are ranked: NaN comes last."""
+    return np.isnan(result.objective), result.objective
+
+
+def refuse_overflow(result):
+    """Raise a ValueError if even the best of several starts has no finite objective."""
+    if not np.isfinite(result.objective):
+        raise ValueError(
+            "The objective overflows at every start: lower alpha, alpha_key or the "
+            "weights, or pass an init of a smaller scale."
+        )

@@ -1,0 +1,117 @@
+"""Many problems in one pass against one problem at a time."""
+
+import numpy as np
+import pytest
+
+from sklearn_attn import RaggedArray
+from sklearn_attn.activations import ACTIVATIONS
+from sklearn_attn.objective import AttentionObjective, AttentionParameters, GaussNewton, _batch, _cpu, moments
+from sklearn_attn.objective._objective import generic_squared_error
+from sklearn_attn.ragged import Segments
+
+every = pytest.mark.parametrize("activation", [cls() for cls in ACTIVATIONS.values()], ids=lambda a: a.name)
+LENGTHS = {
+    "ones": np.ones(60, int),
+    "mixed": np.random.default_rng(1).integers(1, 12, 40),
+    "heavy tail": np.array([1, 2, 150, 1, 3, 40, 1, 1, 8, 2]),
+    "one giant": np.array([300]),
+}
+
+
+def problem(lengths, D=7, dtype=np.float64, B=5, seed=0):
+    """Data, three weightings with held-out sequences, and B parameters with the weighting of each."""
+    rng = np.random.default_rng(seed)
+    X = RaggedArray.from_flat(rng.standard_normal((lengths.sum(), D)).astype(dtype), lengths=lengths)
+    y = rng.standard_normal(lengths.size)
+    weights = rng.random((3, lengths.size))
+    weights[:2] *= rng.random((2, lengths.size)) > 0.3
+    parameters = [
+        AttentionParameters(*rng.standard_normal((2, D)), rng.standard_normal(), 0.3 * b) for b in range(B)
+    ]
+    return X, y, weights, parameters, [b % 3 for b in range(B)]
+
+
+def assert_agree(kernel, X, y, weights, parameters, rows, activation):
+    terms, predictions = kernel.squared_errors(activation, parameters, rows)
+    assert predictions.shape == (len(parameters), len(X))
+    double = X.astype(np.float64)
+    segments = Segments(X.offsets, double.values)
+    generic = _batch.GenericBatch(double, y, weights)
+    for b, (problem, row) in enumerate(zip(parameters, rows, strict=True)):
+        expected = generic_squared_error(double, segments, y, weights[row], activation, problem)
+        for actual, reference in zip(terms[b], expected, strict=True):
+            scale = np.max(np.abs(reference))
+            np.testing.assert_allclose(actual, reference, rtol=1e-10, atol=1e-10 * scale + 1e-12)
+    expected_terms, expected = generic.squared_errors(activation, parameters, rows)
+    np.testing.assert_allclose(predictions, expected, rtol=1e-10, atol=1e-10)
+    assert expected_terms[0][0] == pytest.approx(terms[0][0], rel=1e-10)
+
+
+@every
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_agrees_with_the_oracle(monkeypatch, activation, lengths, n_threads, dtype):
+    monkeypatch.setattr(_cpu, "_MIN_SIZE_PER_THREAD", 1)
+    monkeypatch.setattr(_batch, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(_batch, "_MIN_BLOCK_TOKENS", 8)
+    data = problem(lengths, dtype=dtype)
+    with _batch.BatchKernel(*data[:3], n_threads=n_threads) as kernel:
+        assert kernel.block == max(8, lengths.max())
+        assert_agree(kernel, *data, activation)
+
+
+@every
+@pytest.mark.parametrize(("D", "B"), [(1, 1), (64, 1), (500, 7)])
+def test_agrees_at_every_size(activation, D, B):
+    data = problem(LENGTHS["heavy tail"], D, B=B)
+    with _batch.BatchKernel(*data[:3]) as kernel:
+        assert_agree(kernel, *data, activation)
+
+
+def test_takes_read_only_memory_maps_and_extreme_scores(tmp_path):
+    X, y, weights, parameters, rows = problem(LENGTHS["mixed"])
+    np.save(tmp_path / "values.npy", X.values)
+    mapped = RaggedArray(np.load(tmp_path / "values.npy", mmap_mode="r"), X.offsets)
+    parameters = [problem._replace(key=3e3 * problem.key) for problem in parameters]
+    with _batch.BatchKernel(mapped, y, weights) as kernel:
+        assert_agree(kernel, X, y, weights, parameters, rows, ACTIVATIONS["softmax"]())
+
+
+def test_the_same_bits_on_every_call():
+    X, y, weights, parameters, rows = problem(np.full(3000, 4), 64)
+    with _batch.BatchKernel(X, y, weights) as kernel:
+        first, second = (kernel.squared_errors(ACTIVATIONS["softmax"](), parameters, rows) for _ in range(2))
+    np.testing.assert_array_equal(first[1], second[1])
+    np.testing.assert_array_equal(first[0][0][1], second[0][0][1])
+
+
+def test_moments_of_many_weightings_are_those_of_each():
+    X, _, weights, *_ = problem(LENGTHS["mixed"])
+    together = moments(X, weights)
+    for row in range(3):
+        share = np.repeat(weights[row] / X.lengths, X.lengths) / weights[row].sum()
+        np.testing.assert_allclose(together[0][row], share @ X.values, rtol=1e-12)
+        np.testing.assert_allclose(together[1][row], share @ X.values**2, rtol=1e-12)
+
+
+@every
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_gauss_newton_is_the_curvature_where_residuals_vanish(activation, fit_intercept):
+    X, y, weights, parameters, _ = problem(LENGTHS["mixed"])
+    options = {
+        "alpha_key": 0.3, "alpha_value": 0.2, "sample_weight": weights[0], "fit_intercept": fit_intercept,
+        "fit_offset": activation.has_offset,
+    }  # fmt: skip
+    chosen = parameters[1]._replace(intercept=parameters[1].intercept * fit_intercept)
+    _, predictions = _batch.GenericBatch(X, y, weights).squared_errors(activation, [chosen], [0])
+    # so that residuals vanish; the penalty's own second derivative is exact
+    objective = AttentionObjective(X, predictions[0], activation, **options)
+    theta = objective.pack(chosen)
+    inverse = GaussNewton(objective, theta).inverse(objective)
+    steps = 1e-6 * np.eye(theta.size)
+    hessian = [
+        (objective.value_and_gradient(theta + step)[1] - objective.value_and_gradient(theta - step)[1]) / 2e-6
+        for step in steps
+    ]
+    np.testing.assert_allclose([inverse(row) for row in hessian], np.eye(theta.size), atol=1e-5)

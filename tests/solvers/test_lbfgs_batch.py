@@ -1,0 +1,154 @@
+"""Our own L-BFGS against SciPy's, and several of them in lockstep."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, rosen, rosen_der
+
+from sklearn_attn.solvers import CurvaturePairs, lbfgs_steps, run_in_lockstep
+
+SCALES, CENTRE = np.logspace(0, 3, 12), np.arange(12.0)
+
+
+def quadratic(x):
+    return 0.5 * float(SCALES @ (x - CENTRE) ** 2) + 3.0, SCALES * (x - CENTRE)
+
+
+def rosenbrock(x):
+    return float(rosen(x)), rosen_der(x)
+
+
+def quartic(x):
+    return float(np.sum(x**4) + np.sum(x)), 4.0 * x**3 + 1.0
+
+
+def walled(x):
+    """A function that is infinite outside the unit ball."""
+    room = 1.0 - float(x @ x)
+    if room <= 0.0:
+        return np.inf, np.full_like(x, np.nan)
+    slope = np.zeros_like(x)
+    slope[0] = -3.0
+    return -3.0 * x[0] - np.log(room), slope + 2.0 * x / room
+
+
+def solve(function, start, **options):
+    points = []
+
+    def evaluate(indices, thetas):
+        assert indices == [0]
+        points.extend(thetas)
+        return [function(theta) for theta in thetas]
+
+    return run_in_lockstep([lbfgs_steps(start, **options)], evaluate)[0], points
+
+
+STARTS = {
+    quadratic: np.zeros(12),
+    rosenbrock: np.full(6, -1.0),
+    quartic: np.linspace(1.0, 3.0, 5),
+    walled: np.full(4, 0.3),
+}
+
+
+@pytest.mark.parametrize("function", STARTS, ids=lambda f: f.__name__)
+def test_finds_the_minimum_in_about_as_many_evaluations_as_scipy(function):
+    start = STARTS[function]
+    result, points = solve(function, start, tol=1e-6)
+    assert result.converged
+    assert result.stop_crit == pytest.approx(np.linalg.norm(function(result.params)[1]), rel=1e-14)
+    assert result.stop_crit <= 1e-6
+    assert len(result.loss_curve) == result.n_iter + 1
+    assert result.loss_curve[-1] == result.objective == function(result.params)[0]
+    if function is not walled:
+        scipy = minimize(
+            function, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-7, "ftol": 0.0, "maxcor": 20}
+        )
+        np.testing.assert_allclose(result.params, scipy.x, atol=1e-4)
+        assert len(points) <= 1.5 * scipy.nfev + 5
+
+
+@pytest.mark.parametrize("function", STARTS, ids=lambda f: f.__name__)
+def test_the_objective_falls_but_for_rounding(function):
+    curve = np.array(solve(function, STARTS[function], tol=1e-7)[0].loss_curve)
+    assert (np.diff(curve) <= 1e-13 * np.abs(curve[:-1])).all()
+
+
+@pytest.mark.parametrize("max_iter", [1, 3])
+def test_says_that_it_did_not_converge(max_iter):
+    result, _ = solve(quadratic, np.zeros(12), max_iter=max_iter)
+    assert (result.n_iter, result.converged) == (max_iter, False)
+    assert f"max_iter={max_iter}" in result.message
+
+
+def test_a_tolerance_beyond_rounding_ends_in_the_line_search():
+    result, points = solve(quadratic, np.full(12, 0.1), tol=0.0)
+    assert result.stop_crit < 1e-5
+    if not result.converged:
+        assert "line search" in result.message
+    assert len(points) < 500
+
+
+def test_a_known_evaluation_costs_no_point():
+    start = np.zeros(12)
+    cold, all_points = solve(quadratic, start)
+    warm, points = solve(quadratic, start, evaluation=quadratic(start))
+    assert len(points) == len(all_points) - 1
+    np.testing.assert_array_equal(warm.params, cold.params)
+    still, points = solve(quadratic, CENTRE, evaluation=quadratic(CENTRE))
+    assert (still.n_iter, still.converged, points) == (0, True, [])
+
+
+def test_known_curvature_saves_iterations():
+    first, _ = solve(quadratic, np.zeros(12))
+    again, _ = solve(quadratic, CENTRE + 1.0, pairs=first.state)
+    cold, _ = solve(quadratic, CENTRE + 1.0)
+    assert again.n_iter < cold.n_iter / 2
+    exact, _ = solve(quadratic, np.zeros(12), inverse=lambda vector: vector / SCALES)
+    assert exact.n_iter <= 2
+
+
+def test_the_recursion_is_the_bfgs_matrix():
+    rng = np.random.default_rng(0)
+    hessian = np.diag(np.arange(1.0, 6.0))
+    steps = rng.standard_normal((3, 5))
+    pairs = CurvaturePairs(5, [(step, hessian @ step) for step in steps])
+    _, change = list(pairs)[-1]
+    H = np.eye(5) * (steps[-1] @ change) / (change @ change)
+    for step, change in pairs:
+        rho = 1.0 / (step @ change)
+        V = np.eye(5) - rho * np.outer(change, step)
+        H = V.T @ H @ V + rho * np.outer(step, step)
+    gradient = rng.standard_normal(5)
+    np.testing.assert_allclose(pairs.direction(gradient), -H @ gradient, rtol=1e-10)
+
+
+def test_pairs_are_kept_and_dropped():
+    pairs = CurvaturePairs(2, size=3)
+    pairs.add(np.array([1.0, 0.0]), np.array([-1.0, 0.0]))  # negative curvature
+    assert len(pairs) == 0
+    for i in range(1, 6):
+        pairs.add(np.array([float(i), 0.0]), np.array([1.0, 0.0]))
+    np.testing.assert_array_equal([step[0] for step, _ in pairs], [3.0, 4.0, 5.0])
+
+
+def test_lockstep_gives_what_each_gives_alone_and_drops_the_finished():
+    functions = list(STARTS)
+    alone = [solve(function, STARTS[function], tol=1e-6) for function in functions]
+    batches = []
+
+    def evaluate(indices, thetas):
+        batches.append(list(indices))
+        return [functions[i](theta) for i, theta in zip(indices, thetas, strict=True)]
+
+    together = run_in_lockstep([lbfgs_steps(STARTS[f], tol=1e-6) for f in functions], evaluate)
+    for (result, _), other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(result.params, other.params)
+    assert len(batches) == max(len(points) for _, points in alone)
+    assert batches[0] == [0, 1, 2, 3]
+    assert len(batches[-1]) == 1
+
+
+def test_a_start_that_is_not_finite_ends():
+    result, points = solve(lambda x: (np.nan, np.full_like(x, np.nan)), np.zeros(3))
+    assert not result.converged
+    assert len(points) <= 1
