@@ -5,7 +5,10 @@ The optimal penalty, by theory and by cross-validation
 `GridSearchCV` chooses the penalty of a softmax and of a linear attention regressor on data of the spiked
 single-location regression task. `ReplicaTheory` predicts the whole curve of its cross-validation errors from
 the sample ratio N / D of the training folds, without data, and says where the optimum lies. Where the theory
-is unstable, which is shaded, it makes no prediction: there the fit itself has many minima. Run it with
+is unstable, which is shaded, it makes no prediction: there the fit itself has many minima.
+
+Error bars are standard deviations over folds. All points share one data set, so they lie above or below the
+curve together: at this size, by up to 0.1 at small penalties. Run it with
 
     pip install ".[plot]" && python examples/theory/plot_optimal_alpha.py
 
@@ -38,7 +41,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="the size of the paper, sqrt(N D) = 10^4")
     parser.add_argument("--output", default="plot_optimal_alpha.png", help="where to save the figure")
     arguments = parser.parse_args()
-    n_features = 5000 if arguments.full else 400
+    n_features = 5000 if arguments.full else 300
     n_samples = round(TRAINING_RATIO * n_features * N_FOLDS / (N_FOLDS - 1))
     dataset = SLRDataset("spiked", n_features, signal=SIGNAL, length=LENGTH, noise=NOISE, random_state=0)
     X, y = dataset.sample(n_samples)
@@ -55,7 +58,7 @@ def main():
         theory = ReplicaTheory(activation, task="spiked", signal=SIGNAL, length=LENGTH, noise=NOISE)
         # Nothing is calibrated: what is fitted are settings and errors that were measured, as a record.
         theory.fit([[TRAINING_RATIO, alpha] for alpha in alphas], -search.cv_results_["mean_test_score"])
-        display = TheoryDisplay.from_search(search, theory, TRAINING_RATIO, ax=ax)
+        display = TheoryDisplay.from_search(search, theory, TRAINING_RATIO, n_points=18, ax=ax)
         optimum = theory.optimal_alpha(TRAINING_RATIO)
         ax.axvline(optimum, color="0.4", ls="--", lw=1, label=f"theory.optimal_alpha: {optimum:.2f}")
         ax.set(title=f"{activation} attention", ylim=(0.5, 1.5))

@@ -8,8 +8,8 @@ m_key = k.k*/D and m_value = v.v*/D, grow as time = samples / D goes on. In high
 a differential equation: lines are `sgd_dynamics`, points the regressor with ``solver="sgd"`` and
 ``partial_fit``, with the standard error over repetitions.
 
-The value is learned first, from pooled tokens; the key follows once there is a value; then both go to the
-minimum of the population risk. Run it with
+The value is learned first, from pooled tokens; the key follows once there is a value. The risk falls towards
+the Bayes risk and levels off above it, as steps of one size keep adding noise. Run it with
 
     pip install ".[plot]" && python examples/theory/plot_sgd.py
 

@@ -78,8 +78,10 @@ def location_model(signal, variance):
         step = min(0.25, 0.5 * gumbel / sd)
         g = np.arange(-9.0, 9.0 + step, step)
         log_weights = -0.5 * g**2 - math.log(math.sqrt(2.0 * math.pi) / step)
-        u = (x[:, None] - sd * g) / gumbel
-        decay = np.exp(np.minimum(-u, 700.0))
+        # exp(-(x - sd g) / gumbel); where it overflows its weight is zero
+        with np.errstate(over="ignore"):
+            decay = np.exp(-x / gumbel)[:, None] * np.exp((sd / gumbel) * g)
+        decay = np.minimum(decay, 1e300)
         exponent = log_weights - decay
         top = exponent.max(axis=1, keepdims=True)
         terms = np.exp(exponent - top)
@@ -90,8 +92,8 @@ def location_model(signal, variance):
         table=np.stack([log_G, rate]),
         start=start,
         spacing=x[1] - x[0],
-        below=6.0 * sd + 4.0 * gumbel,
-        above=7.0 * sd + 25.0 * gumbel,
+        below=5.0 * sd + 3.0 * gumbel,
+        above=6.0 * sd + 25.0 * gumbel,
         step=0.5 * math.sqrt(sd**2 + gumbel**2),
     )
 

@@ -1,11 +1,13 @@
-"""Run compiled loops over samples on several threads."""
+"""Run compiled loops over samples, or whole problems, on several threads."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 from .._compiled import n_threads_of_numba
 
 _MIN_SAMPLES_PER_THREAD = 256
+_worker = threading.local()
 
 
 def split_samples(task, n_samples):
@@ -17,7 +19,8 @@ def split_samples(task, n_samples):
         Runs compiled code that releases the interpreter lock; shares must not touch each other's data.
     n_samples : int
     """
-    n_threads = max(1, min(n_threads_of_numba(), n_samples // _MIN_SAMPLES_PER_THREAD))
+    n_threads = 1 if hasattr(_worker, "is_one") else n_threads_of_numba()
+    n_threads = max(1, min(n_threads, n_samples // _MIN_SAMPLES_PER_THREAD))
     bounds = [n_samples * i // n_threads for i in range(n_threads + 1)]
     if n_threads == 1:
         task(0, n_samples)
@@ -27,3 +30,21 @@ def split_samples(task, n_samples):
         task(bounds[-2], bounds[-1])
         for future in futures:
             future.result()
+
+
+def map_problems(solve, problems):
+    """Call ``solve(problem)`` for several problems at a time; each runs on one thread.
+
+    Returns
+    -------
+    list
+    """
+    n_threads = min(n_threads_of_numba(), len(problems))
+    if n_threads <= 1:
+        return [solve(problem) for problem in problems]
+
+    def mark():
+        _worker.is_one = True
+
+    with ThreadPoolExecutor(n_threads, initializer=mark) as executor:
+        return list(executor.map(solve, problems))

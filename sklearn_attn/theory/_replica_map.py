@@ -20,6 +20,7 @@ minimum to another as the fields vary. So the left is taken, plus the difference
 stands out from its noise.
 """
 
+import copy
 import math
 from dataclasses import dataclass, field
 
@@ -52,6 +53,8 @@ _ESTIMATED_TWICE = ((1, 7), (4, 8), (5, 9))
 _MIN_POINTS = 16
 _LONG = 8.0  # tokens, beyond which a sequence has as much to average over itself
 _MIN_VARIANCE = 1e-12
+# Below this, in units of sqrt(V_k), the spread of omega_chi is too small to see the jumps through rounding.
+_MIN_SPREAD = 1e-3
 _MAX_GROWTH = 4.0  # of V in a step
 
 
@@ -77,6 +80,17 @@ class Draws:
         else:
             scores = _expectations.hidden_scores(self.problem, points[:, 2 * L + 1 : 3 * L + 1])
             self.chi_star = _expectations.hidden_first(self.problem, scores, points[:, -1])
+
+    def first(self, n_points):
+        """Return draws of the first points of each replicate, with their proximal points."""
+        some = copy.copy(self)
+        some.n_points = min(n_points, self.n_points)
+        for name in ("n_y", "n_z", "n_k", "chi_star", "chi_hat"):
+            numbers = getattr(self, name)
+            if numbers is not None:
+                by_replicate = numbers.reshape(N_REPLICATES, self.n_points, *numbers.shape[1:])
+                setattr(some, name, by_replicate[:, : some.n_points].reshape(-1, *numbers.shape[1:]).copy())
+        return some
 
     def fields(self, x):
         """Draw (omega_chi, omega_z, y) at the order parameters x; also sd(omega_chi), rho and s."""
@@ -141,7 +155,9 @@ class Draws:
         columns[:, 5] = -derivatives[:, 1]
         columns[:, 6] = lam**2
         columns[:, 7] = by_parts_m_v
-        columns[:, 8] = -np.sum(f_chi * self.n_k, axis=1) / sd
+        columns[:, 8] = columns[:, 4]
+        if sd > _MIN_SPREAD * math.sqrt(V_k):
+            columns[:, 8] = -np.sum(f_chi * self.n_k, axis=1) / sd
         columns[:, 9] = -(np.sum(f_z * self.n_z, axis=1) - rho * by_parts_m_v) / math.sqrt(x[3])
         return self.replicate_means(columns)
 
@@ -208,6 +224,12 @@ class ReplicaMap:
         """Map (m_k, m_v, q_k, q_v, V_k, V_v) to the next ones."""
         self._largest_V = _MAX_GROWTH * np.asarray(x[4:6])
         return self._update(self._averages(x, search, tol).mean(axis=0))
+
+    def first(self, n_points):
+        """Return the map on the first points of each replicate and length."""
+        some = copy.copy(self)
+        some.draws = [draws.first(n_points) for draws in self.draws]
+        return some
 
     def replicates(self):
         """Return what each independent set of draws made of the last x: (N_REPLICATES, 6)."""

@@ -3,17 +3,35 @@
 import math
 from numbers import Integral, Real
 
+from ..activations import get_activation
 from ..problems import SLRProblem
+from ._overlaps import Overlaps
 
 
-def check_problem(problem):
-    """Refuse anything but an SLRProblem with a signal."""
+def check_problem(problem, *, needs_signal=True):
+    """Refuse anything but an SLRProblem, and one without signal where that is needed."""
     if not isinstance(problem, SLRProblem):
         raise TypeError(
             f"problem must be an SLRProblem, got {type(problem).__name__}; a dataset's is dataset.problem."
         )
-    if problem.signal == 0.0:
+    if needs_signal and problem.signal == 0.0:
         raise ValueError("signal must be positive: at signal=0 nothing tells the location.")
+
+
+def check_activation(name, offset):
+    """Look up an activation; refuse unknown ones and an offset that is no finite number."""
+    if not isinstance(offset, Real) or isinstance(offset, bool) or not math.isfinite(offset):
+        raise ValueError(f"offset must be a finite number, got {offset!r}.")
+    return get_activation(name, float(offset))
+
+
+def check_overlaps(overlaps):
+    """Refuse anything but Overlaps."""
+    if not isinstance(overlaps, Overlaps):
+        raise TypeError(
+            f"overlaps must be Overlaps, got {type(overlaps).__name__}; order_parameters(estimator, dataset) "
+            "returns them, and so does the attribute overlaps of a ReplicaResult."
+        )
 
 
 def check_positive(**numbers):

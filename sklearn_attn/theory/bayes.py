@@ -185,10 +185,13 @@ def bayes_optimal(problem, sample_ratio, init="uninformed", *, n_points=2**14, t
 
 def _solve(problem, sample_ratio, init, n_points, tol, max_iter):
     x, n_iter = np.array(_STARTS[init]), 0
-    for points, accuracy in ((min(_COARSE_POINTS, n_points), max(_COARSE_TOL, tol)), (n_points, tol)):
+    stages = [(n_points, tol, max_iter)]
+    if max_iter > 1:
+        stages.insert(0, (min(_COARSE_POINTS, n_points), max(_COARSE_TOL, tol), max_iter // 2))
+    for points, accuracy, last in stages:
         step = _BayesMap(problem, float(sample_ratio), points)
         solution = fixed_point(
-            step, x, tol=accuracy, max_iter=max_iter, damping=0.0, accelerate_below=_ACCELERATE_BELOW,
+            step, x, tol=accuracy, max_iter=last - n_iter, damping=0.0, accelerate_below=_ACCELERATE_BELOW,
             admissible=step.admissible,
         )  # fmt: skip
         x, n_iter = solution.x, n_iter + solution.n_iter

@@ -1,6 +1,7 @@
 """Replica theory as a scikit-learn regressor on tables of experiments."""
 
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 from scipy.optimize import least_squares, minimize_scalar
@@ -10,13 +11,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from ..activations import get_activation
 from ..problems import SLRProblem
+from ._parallel import map_problems
 from ._validation import check_positive, check_problem
 from .replica import ReplicaSymmetryWarning, replica_erm
 
 _COLUMNS = ("sample_ratio", "alpha", "alpha_key", "signal", "noise")
 _FIT_PARAMS = ("signal", "noise")
 _FIT_POINTS = 2**12
-_MAX_ITER = 100
+_NO_PREDICTION = 1e6  # stands for the error of an unstable setting where the least one is sought
 _ALPHAS = (1e-3, 1e3)
 _LARGEST_LOG_CHANGE = 7.0  # of the signal, in calibration
 
@@ -182,12 +184,12 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
             raise ValueError(f"fit was given the columns {self.columns_}, got {columns}.")
         settings = _settings(check_array(X), columns, self.columns)
         fitted = {"signal": self.signal_, "noise": self.noise_}
-        solved = {}
-        for setting in settings:
-            key = tuple(sorted(setting.items()))
-            if key not in solved:
-                solved[key] = self._solve(setting, fitted)
-        results = [solved[tuple(sorted(setting.items()))] for setting in settings]
+        keys = [tuple(sorted(setting.items())) for setting in settings]
+        different = list(dict.fromkeys(keys))
+        with _told_once():
+            solved = map_problems(lambda key: self._solve(dict(key), fitted), different)
+        solution = dict(zip(different, solved, strict=True))
+        results = [solution[key] for key in keys]
         _warn_once(results)
         return results
 
@@ -218,16 +220,21 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
             setting = {"sample_ratio": float(sample_ratio), "alpha": float(np.exp(log_alpha))}
             result = self._solve(setting, fitted, n_points=_FIT_POINTS)
             is_prediction = result.converged and result.stability < 1.0
-            return result.test_error if is_prediction else np.inf
+            return result.test_error if is_prediction else _NO_PREDICTION
 
+        with _told_once():
+            return self._least(error, sample_ratio)
+
+    @staticmethod
+    def _least(error, sample_ratio):
         # From large penalties down to where the theory loses stability, which it does not regain.
         grid, errors = np.linspace(*np.log(_ALPHAS)[::-1], 15), []
         for log_alpha in grid:
             errors.append(error(log_alpha))
-            if not np.isfinite(errors[-1]):
+            if errors[-1] == _NO_PREDICTION:
                 break
         best = int(np.argmin(errors))
-        if not np.isfinite(errors[best]):
+        if errors[best] == _NO_PREDICTION:
             raise ValueError(f"The theory is stable at no penalty for sample_ratio={sample_ratio}.")
         bounds = grid[min(best + 1, len(errors) - 1)], grid[max(best - 1, 0)]
         refined = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 0.02})
@@ -273,19 +280,15 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
     def _solve(self, setting, fitted, *, init="auto", n_points=None):
         alpha = setting.get("alpha", self.alpha)
         alpha_key = setting.get("alpha_key", self.alpha_key)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReplicaSymmetryWarning)  # told once for all, see _warn_once
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return replica_erm(
-                self._problem(setting, fitted),
-                self.activation,
-                setting["sample_ratio"],
-                alpha,
-                alpha_key,
-                init,
-                n_points=n_points,
-                max_iter=_MAX_ITER,
-            )
+        return replica_erm(
+            self._problem(setting, fitted),
+            self.activation,
+            setting["sample_ratio"],
+            alpha,
+            alpha_key,
+            init,
+            n_points=n_points,
+        )
 
     def _calibrate(self, settings, y, fit_params):
         """Least squares in log signal and in noise, each setting continued from its last solution."""
@@ -314,9 +317,10 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
         start = [1.0 if name == "signal" else 1.0 + max(given["noise"], 0.05) for name in fit_params]
         low = [1.0 - _LARGEST_LOG_CHANGE if name == "signal" else 1.0 for name in fit_params]
         high = [1.0 + _LARGEST_LOG_CHANGE if name == "signal" else np.inf for name in fit_params]
-        solution = least_squares(
-            residuals, start, bounds=(low, high), diff_step=2e-2, xtol=1e-3, ftol=1e-5, max_nfev=30
-        )
+        with _told_once():
+            solution = least_squares(
+                residuals, start, bounds=(low, high), diff_step=2e-2, xtol=1e-3, ftol=1e-5, max_nfev=30
+            )
         return unpack(solution.x)
 
 
@@ -328,11 +332,20 @@ def _settings(table, columns, expected):
             "experiment with these columns, or a DataFrame that names its own."
         )
     for j, name in enumerate(columns):
-        low = -np.inf if name == "noise" else 0.0
-        bad = np.flatnonzero((table[:, j] <= low) | ((table[:, j] < 0.0) & (name == "noise")))
+        numbers, allowed = table[:, j], "at least 0" if name == "noise" else "positive"
+        bad = np.flatnonzero(numbers < 0.0 if name == "noise" else numbers <= 0.0)
         if bad.size:
-            raise ValueError(f"Column {name!r} must be positive, got {table[bad[0], j]} in row {bad[0]}.")
+            raise ValueError(f"Column {name!r} must be {allowed}, got {numbers[bad[0]]} in row {bad[0]}.")
     return [dict(zip(columns, row, strict=True)) for row in table.tolist()]
+
+
+@contextmanager
+def _told_once():
+    """Hold back the warnings of single settings, which `_warn_once` sums up."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReplicaSymmetryWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 def _warn_once(results):

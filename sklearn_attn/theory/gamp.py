@@ -273,7 +273,7 @@ def _check_target(y, n, name):
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     y = column_or_1d(y if is_numpy_array(y) else np.asarray(y), warn=True)
     if y.dtype.kind not in "fiub":
-        raise ValueError(f"y must hold real numbers, got dtype {y.dtype}.")
+        raise ValueError(f"Unknown label type: y must hold real numbers, got dtype {y.dtype}.")
     y = y.astype(float)
     if y.shape[0] != n:
         raise ValueError(f"X has {n} sequences, but y has {y.shape[0]} targets.")

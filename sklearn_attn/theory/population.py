@@ -7,8 +7,9 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import ndtri
 
-from ..activations import ACTIVATIONS, get_activation
+from ..activations import get_activation
 from . import _expectations
+from ._validation import check_activation, check_overlaps, check_problem
 
 _N_POINTS = 2**15
 _MAX_NUMBERS = 2**21  # points times tokens, which bounds memory for long sequences
@@ -52,6 +53,11 @@ def bayes_risk(problem):
     float
         To an absolute error of about 1e-5.
 
+    Raises
+    ------
+    TypeError
+        If `problem` is no SLRProblem.
+
     References
     ----------
     .. [1] O. Duranthon, P. Marion, C. Boyer, B. Loureiro, L. Zdeborova, arXiv:2509.21936.
@@ -63,6 +69,7 @@ def bayes_risk(problem):
     >>> round(bayes_risk(SLRProblem("spiked", signal=5.0, length=2)), 3)
     0.084
     """
+    check_problem(problem, needs_signal=False)
     risk = problem.noise**2
     for probability, _, p, _ in _blocks(problem):
         # sum p (1 - p) loses nothing where the location is nearly known.
@@ -93,14 +100,17 @@ def risk_at(problem, activation, overlaps, *, offset=0.0):
     Returns
     -------
     float
-        To an absolute error of about 1e-4 times (1 + q_value).
+        To a relative error of about 3e-5 where the cross terms vanish, and 3e-4 where they are as large as
+        the others.
 
     Raises
     ------
-    ValueError
-        If the activation is unknown.
+    TypeError, ValueError
+        If a parameter is not valid; the message says what is allowed.
     """
-    sigma_of = get_activation(activation, offset)
+    check_problem(problem, needs_signal=False)
+    check_overlaps(overlaps)
+    sigma_of = check_activation(activation, offset)
     o = overlaps
     spread = math.sqrt(max(o.q_key - o.m_key**2, 0.0))  # chi = m_key chi* + spread zeta
     has_spread = spread > 1e-6 * (1.0 + abs(o.m_key))
@@ -112,7 +122,9 @@ def risk_at(problem, activation, overlaps, *, offset=0.0):
     C_12 = o.m_value - slope_star * slope_zeta
     C_22 = o.q_value - slope_key**2 - slope_zeta**2
     risk = problem.noise**2 + C_11
-    for probability, chi_star, p, zeta in _blocks(problem, with_zeta=has_spread):
+    crossed = bool(o.m_key_value or o.m_value_key or o.q_key_value)  # the integrand has more to average over
+    n_points = 4 * _N_POINTS if crossed else _N_POINTS
+    for probability, chi_star, p, zeta in _blocks(problem, with_zeta=has_spread, n_points=n_points):
         chi = o.m_key * chi_star + (spread * zeta if has_spread else 0.0)
         sigma = sigma_of.weights(chi)
         target = slope_star * zeta if has_spread else np.zeros((1, 1))
@@ -167,8 +179,8 @@ def population_risk(problem, activation, offset=None):
 
     Raises
     ------
-    ValueError
-        If the activation is unknown.
+    TypeError, ValueError
+        If a parameter is not valid; the message says what is allowed.
 
     References
     ----------
@@ -182,9 +194,8 @@ def population_risk(problem, activation, offset=None):
     >>> [round(population_risk(problem, name).risk, 3) for name in ("softmax", "linear")]
     [0.084, 0.222]
     """
-    if activation not in ACTIVATIONS:
-        get_activation(activation)  # raises
-    has_offset = ACTIVATIONS[activation].has_offset
+    check_problem(problem, needs_signal=False)
+    has_offset = check_activation(activation, 0.0 if offset is None else offset).has_offset
 
     def moments(key_scale, c):
         return weight_moments(problem, get_activation(activation, c), key_scale, key_scale**2)

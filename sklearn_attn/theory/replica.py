@@ -1,5 +1,6 @@
 """Replica theory of empirical risk minimisation with finitely many samples per dimension."""
 
+import itertools
 import math
 import warnings
 from dataclasses import dataclass
@@ -7,20 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..activations import get_activation
-from ._fixed_point import fixed_point
+from ._fixed_point import FixedPoint, fixed_point
 from ._overlaps import Overlaps
 from ._replica_map import N_REPLICATES, ReplicaMap
 from ._stability import replicon
-from ._validation import check_count, check_positive, check_problem
+from ._validation import check_activation, check_count, check_positive, check_problem
 from .population import risk_at, weight_moments
 
 _N_POINTS = 2**13
 _COARSE_POINTS = 1024
 _COARSE_TOL = 1e-3
+# Of the coarse steps, how many follow the proximal minima at hand for one that looks for the global ones.
+_SEARCH_EVERY = 3
 # Coarse fixed points nearer than this are the same one.
 _SAME = 0.02
 _GRADIENT_POINTS = 2**12
+# Draws of each replicate that the Jacobian behind the error estimate is averaged over.
+_JACOBIAN_POINTS = 256
 _MAX_NEWTON = 16
 _PROXIMAL_TOL = 0.01  # of the fixed point's own tolerance
 
@@ -49,7 +53,7 @@ class ReplicaResult:
     error_estimate : float
         Standard error of `test_error` from the averages over random draws.
     n_iter : int
-        Evaluations of the fixed-point map.
+        Steps of the iteration.
     converged : bool
         Whether a fixed point was found to `tol`.
     """
@@ -122,7 +126,7 @@ def replica_erm(
     tol : float, default=1e-4
         Bound on the change of every order parameter, relative to its size, in an undamped step.
     max_iter : int, default=200
-        Bound on the evaluations of the map from one start.
+        Bound on the steps from one start, the first half of them on few draws.
 
     Returns
     -------
@@ -162,7 +166,7 @@ def replica_erm(
     check_problem(problem)
     alpha_key = alpha if alpha_key is None else alpha_key
     check_positive(sample_ratio=sample_ratio, alpha=alpha, alpha_key=alpha_key, tol=tol)
-    sigma_of = get_activation(activation, offset)
+    sigma_of = check_activation(activation, offset)
     if n_points is None:
         n_points = _N_POINTS if sigma_of.normalised else 2 * _N_POINTS
     check_count(n_points=n_points, max_iter=max_iter)
@@ -173,18 +177,19 @@ def replica_erm(
     starts = _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init)
     coarse = make_map(min(_COARSE_POINTS, n_points))
     fine = make_map(n_points)
-    candidates = [_coarse_solution(coarse, start, max_iter) for start in starts]
-    if len(candidates) == 2 and init == "auto" and _are_same(candidates[0].x, candidates[1].x):
+    candidates = [_coarse_solution(coarse, start, max_iter // 2) for start in starts]
+    choose = isinstance(init, str) and init == "auto"
+    if len(candidates) == 2 and choose and _are_same(candidates[0].x, candidates[1].x):
         candidates = candidates[1:]
-    if init == "auto" and any(candidate.converged for candidate in candidates):
+    if choose and any(candidate.converged for candidate in candidates):
         candidates = [candidate for candidate in candidates if candidate.converged]
     results = [_refine(fine, coarse, candidate, tol, max_iter) for candidate in candidates]
-    if init == "auto":
+    if choose:
         # An iterate that is no fixed point has no objective to compare.
         results = [min(results, key=lambda result: (not result.converged, result.objective))]
     for result in results:
         _warn(result, tol, max_iter)
-    return tuple(results) if init == "both" else results[0]
+    return tuple(results) if len(results) == 2 else results[0]
 
 
 def _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init):
@@ -205,7 +210,10 @@ def _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init):
         if init in named:
             return named[init]
     else:
-        start = np.array(init, dtype=float)
+        try:
+            start = np.array(init, dtype=float)
+        except (TypeError, ValueError):
+            start = np.empty(0)
         if start.shape == (6,) and np.all(np.isfinite(start)) and np.all(start[2:] > 0.0):
             return [start]
     raise ValueError(
@@ -218,19 +226,22 @@ def _are_same(x, other):
     return bool(np.all(np.abs(x - other) <= _SAME * (0.1 + np.abs(x))))
 
 
-def _scaled(replica_map, **options):
+def _scaled(replica_map, tol, search_every):
     """Let residuals be relative to the size of the order parameters where these are large."""
+    n_steps = itertools.count()
 
     def step(x):
-        new = replica_map(x, **options)
+        new = replica_map(x, search=next(n_steps) % search_every == 0, tol=_PROXIMAL_TOL * tol)
         return x + (new - x) / (1.0 + np.abs(x))
 
     return step
 
 
 def _coarse_solution(coarse, start, max_iter):
+    if not max_iter:
+        return FixedPoint(x=start, residual=np.inf, n_iter=0, converged=False)
     return fixed_point(
-        _scaled(coarse, search=True, tol=_PROXIMAL_TOL * _COARSE_TOL),
+        _scaled(coarse, _COARSE_TOL, _SEARCH_EVERY),
         start,
         tol=_COARSE_TOL,
         max_iter=max_iter,
@@ -246,8 +257,9 @@ def _refine(fine, coarse, candidate, tol, max_iter):
     whether a fixed point was reached. Where that fails, the accelerated iteration takes over.
     """
     x, n_iter = candidate.x, candidate.n_iter
+    max_iter -= n_iter
     response = _response(coarse, x)
-    step = _scaled(fine, search=True, tol=_PROXIMAL_TOL * tol)
+    step = _scaled(fine, tol, 1)
     converged, last_size = False, np.inf
     for n in range(min(_MAX_NEWTON, max_iter)):
         residual = fine(x, search=n % 2 == 0, tol=_PROXIMAL_TOL * tol) - x
@@ -272,14 +284,14 @@ def _response(replica_map, x):
     """(I - F')^{-1} at x, by differences."""
     h = 1e-3 * (1.0 + np.abs(x)) * np.array([1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
     h = np.minimum(h, 0.1 * np.where(np.arange(6) < 2, 1.0, np.abs(x)))
-    base = replica_map(x, search=True)
+    base = replica_map(x)
     jacobian = np.array([(replica_map(x + step) - base) / step.sum() for step in np.diag(h)]).T
     return np.linalg.pinv(np.eye(6) - jacobian, rcond=1e-6)
 
 
 def _result(fine, x, n_iter, converged):
     replicates, train_error = fine.replicates(), fine.train_error
-    stability, response = replicon(fine, x), _response(fine, x)
+    stability, response = replicon(fine, x), _response(fine.first(_JACOBIAN_POINTS), x)
     m_k, m_v, q_k, q_v, V_k, V_v = x.tolist()
     q_k, q_v = max(q_k, m_k**2), max(q_v, m_v**2)
     sigma_of, problem = fine.activation, fine.problem

@@ -7,10 +7,9 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import ndtri
 
-from ..activations import get_activation
 from . import _expectations
 from ._overlaps import Overlaps
-from ._validation import check_count, check_positive, check_problem
+from ._validation import check_activation, check_count, check_positive, check_problem
 
 _N_POINTS = 2**12
 _START = Overlaps(m_key=0.0, m_value=0.0, q_key=0.25, q_value=0.25)
@@ -104,13 +103,15 @@ def sgd_dynamics(
     check_positive(learning_rate=learning_rate)
     check_count(batch_size=batch_size)
     times = np.asarray(times, dtype=float)
-    if times.ndim != 1 or not times.size or times[0] < 0.0 or np.any(np.diff(times) < 0.0):
-        raise ValueError("times must be a 1-D array of ascending numbers, none below 0.")
+    if times.ndim != 1 or not times.size or not np.all(np.isfinite(times)):
+        raise ValueError("times must be a 1-D array of finite numbers.")
+    if times[0] < 0.0 or np.any(np.diff(times) < 0.0):
+        raise ValueError("times must be ascending, and none below 0.")
     if not np.isfinite(power_t) or power_t < 0.0:
         raise ValueError(f"power_t must be at least 0, got {power_t!r}.")
     if not isinstance(start, Overlaps) or start.m_key_value or start.m_value_key or start.q_key_value:
         raise ValueError("start must be Overlaps whose cross terms are 0.")
-    averages = _Averages(problem, get_activation(activation, offset))
+    averages = _Averages(problem, check_activation(activation, offset))
 
     def velocity(tau, x):
         rate = learning_rate / (1.0 + tau) ** power_t

@@ -6,7 +6,7 @@ Nothing here calls the package beyond the record of a problem.
 import math
 
 import numpy as np
-from scipy.special import erf
+from scipy.special import erf, ndtr
 
 INF = float("inf")
 NAMES = ("softmax", "linear", "erf", "softplus")
@@ -90,8 +90,6 @@ def softmax_of_normals(mean, V, signal, n=1201, width=6.5):
 
 def argmax_of_normals(mean, V, n=2001, width=9.0):
     """P(l is the argmax of chi), chi ~ N(mean, V I), by the trapezoid rule; mean of shape (..., L)."""
-    from scipy.special import ndtr
-
     sd = math.sqrt(V)
     t, step = np.linspace(-width, width, n, retstep=True)
     density = np.exp(-0.5 * t**2) * step / math.sqrt(2.0 * math.pi)
