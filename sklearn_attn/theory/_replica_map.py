@@ -110,7 +110,8 @@ class Draws:
     def proximal_points(self, activation, x, search, tol):
         """Solve the proximal step of every draw; returns the fields, sigma(chi_hat) and lambda."""
         fields = self.fields(x)
-        omega_chi, omega_z, y = fields[:3]
+        omega_chi, omega_z, y, sd = fields[:4]
+        tol *= min(sd, 1.0)  # averages by parts divide by it
         if self.chi_hat is None:
             search, self.chi_hat = True, omega_chi.copy()
         sigma, lam = np.empty_like(omega_chi), np.empty_like(y)
@@ -256,11 +257,6 @@ class ReplicaMap:
         # Early on Vhat + r may be near zero, or below; at a fixed point the bound does not act.
         V = np.minimum(1.0 / np.maximum(V_hat + self.penalties, 1e-2 * self.penalties), self._largest_V)
         return np.concatenate([m_hat * V, (m_hat**2 + q_hat) * V**2, V])
-
-    def admissible(self, x):
-        """Tell whether x can be the order parameters of a key and a value."""
-        m_k, m_v, q_k, q_v, V_k, V_v = x
-        return min(q_k - m_k**2, q_v - m_v**2, q_k, q_v, V_k, V_v) > 0.0
 
 
 def _direct_share(x):

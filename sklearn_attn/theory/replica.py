@@ -1,6 +1,5 @@
 """Replica theory of empirical risk minimisation with finitely many samples per dimension."""
 
-import itertools
 import math
 import warnings
 from dataclasses import dataclass
@@ -8,25 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ._fixed_point import FixedPoint, fixed_point
 from ._overlaps import Overlaps
 from ._replica_map import N_REPLICATES, ReplicaMap
+from ._replica_solver import (
+    COARSE_POINTS,
+    DIFFERENCE,
+    are_same,
+    coarse_solution,
+    from_free,
+    refine,
+    response_of,
+    to_free,
+)
 from ._stability import replicon
 from ._validation import check_activation, check_count, check_positive, check_problem
 from .population import risk_at, weight_moments
 
 _N_POINTS = 2**13
-_COARSE_POINTS = 1024
-_COARSE_TOL = 1e-3
-# Of the coarse steps, how many follow the proximal minima at hand for one that looks for the global ones.
-_SEARCH_EVERY = 3
-# Coarse fixed points nearer than this are the same one.
-_SAME = 0.02
 _GRADIENT_POINTS = 2**12
 # Draws of each replicate that the Jacobian behind the error estimate is averaged over.
 _JACOBIAN_POINTS = 256
-_MAX_NEWTON = 16
-_PROXIMAL_TOL = 0.01  # of the fixed point's own tolerance
 
 
 class ReplicaSymmetryWarning(UserWarning):
@@ -124,7 +124,7 @@ def replica_erm(
         Random draws that averages are taken over, of every length; the error falls nearly as one over it. By
         default 8192, and 16384 for linear and erf, whose averages vary more.
     tol : float, default=1e-4
-        Bound on the change of every order parameter, relative to its size, in an undamped step.
+        Bound on the relative change of V and q - m^2, and of m where it is above 1, in an undamped step.
     max_iter : int, default=200
         Bound on the steps from one start, the first half of them on few draws.
 
@@ -175,15 +175,15 @@ def replica_erm(
         return ReplicaMap(problem, sigma_of, float(sample_ratio), float(alpha_key), float(alpha), n)
 
     starts = _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init)
-    coarse = make_map(min(_COARSE_POINTS, n_points))
+    coarse = make_map(min(COARSE_POINTS, n_points))
     fine = make_map(n_points)
-    candidates = [_coarse_solution(coarse, start, max_iter // 2) for start in starts]
+    candidates = [coarse_solution(coarse, start, max_iter // 2) for start in starts]
     choose = isinstance(init, str) and init == "auto"
-    if len(candidates) == 2 and choose and _are_same(candidates[0].x, candidates[1].x):
+    if len(candidates) == 2 and choose and are_same(candidates[0].x, candidates[1].x):
         candidates = candidates[1:]
     if choose and any(candidate.converged for candidate in candidates):
         candidates = [candidate for candidate in candidates if candidate.converged]
-    results = [_refine(fine, coarse, candidate, tol, max_iter) for candidate in candidates]
+    results = [_result(fine, refine(fine, coarse, candidate, tol, max_iter)) for candidate in candidates]
     if choose:
         # An iterate that is no fixed point has no objective to compare.
         results = [min(results, key=lambda result: (not result.converged, result.objective))]
@@ -222,76 +222,10 @@ def _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init):
     )
 
 
-def _are_same(x, other):
-    return bool(np.all(np.abs(x - other) <= _SAME * (0.1 + np.abs(x))))
-
-
-def _scaled(replica_map, tol, search_every):
-    """Let residuals be relative to the size of the order parameters where these are large."""
-    n_steps = itertools.count()
-
-    def step(x):
-        new = replica_map(x, search=next(n_steps) % search_every == 0, tol=_PROXIMAL_TOL * tol)
-        return x + (new - x) / (1.0 + np.abs(x))
-
-    return step
-
-
-def _coarse_solution(coarse, start, max_iter):
-    if not max_iter:
-        return FixedPoint(x=start, residual=np.inf, n_iter=0, converged=False)
-    return fixed_point(
-        _scaled(coarse, _COARSE_TOL, _SEARCH_EVERY),
-        start,
-        tol=_COARSE_TOL,
-        max_iter=max_iter,
-        admissible=coarse.admissible,
-    )
-
-
-def _refine(fine, coarse, candidate, tol, max_iter):
-    """Go on from a coarse fixed point with all the draws.
-
-    Steps are Newton's, with the Jacobian of the coarse map. Every other evaluation only follows the proximal
-    minima at hand, which is several times as fast as a search for the global ones; a search alone decides
-    whether a fixed point was reached. Where that fails, the accelerated iteration takes over.
-    """
-    x, n_iter = candidate.x, candidate.n_iter
-    max_iter -= n_iter
-    response = _response(coarse, x)
-    step = _scaled(fine, tol, 1)
-    converged, last_size = False, np.inf
-    for n in range(min(_MAX_NEWTON, max_iter)):
-        residual = fine(x, search=n % 2 == 0, tol=_PROXIMAL_TOL * tol) - x
-        n_iter += 1
-        size = float(np.abs(residual / (1.0 + np.abs(x))).max())
-        if n % 2 == 0:
-            converged = size <= tol
-            if converged or not size < 0.5 * last_size:
-                break
-            last_size = size
-        newton = x + response @ residual
-        if not (np.all(np.isfinite(newton)) and fine.admissible(newton)):
-            break
-        x = newton
-    if not converged and max_iter > n + 1:
-        solution = fixed_point(step, x, tol=tol, max_iter=max_iter - n - 1, admissible=fine.admissible)
-        x, n_iter, converged = solution.x, n_iter + solution.n_iter, solution.converged
-    return _result(fine, x, n_iter, converged)
-
-
-def _response(replica_map, x):
-    """(I - F')^{-1} at x, by differences."""
-    h = 1e-3 * (1.0 + np.abs(x)) * np.array([1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
-    h = np.minimum(h, 0.1 * np.where(np.arange(6) < 2, 1.0, np.abs(x)))
-    base = replica_map(x)
-    jacobian = np.array([(replica_map(x + step) - base) / step.sum() for step in np.diag(h)]).T
-    return np.linalg.pinv(np.eye(6) - jacobian, rcond=1e-6)
-
-
-def _result(fine, x, n_iter, converged):
+def _result(fine, solution):
+    x = from_free(solution.x)
     replicates, train_error = fine.replicates(), fine.train_error
-    stability, response = replicon(fine, x), _response(fine.first(_JACOBIAN_POINTS), x)
+    stability, response = replicon(fine, x), response_of(fine.first(_JACOBIAN_POINTS), to_free(x))
     m_k, m_v, q_k, q_v, V_k, V_v = x.tolist()
     q_k, q_v = max(q_k, m_k**2), max(q_v, m_v**2)
     sigma_of, problem = fine.activation, fine.problem
@@ -311,26 +245,23 @@ def _result(fine, x, n_iter, converged):
         V_value=V_v,
         stability=stability,
         error_estimate=_error_estimate(response, replicates, x, problem, sigma_of),
-        n_iter=n_iter,
-        converged=converged,
+        n_iter=solution.n_iter,
+        converged=solution.converged,
     )
 
 
 def _error_estimate(response, replicates, x, problem, sigma_of):
     """Propagate the spread of the replicates of F(x) to the test error: dE = grad E (I - F')^{-1} dF."""
-    shifts = response @ (replicates - replicates.mean(axis=0)).T
-    h = 1e-3 * (1.0 + np.abs(x))
-    m_k, m_v, q_k, q_v = x[:4]
+    moved = np.array([to_free(replicate) for replicate in replicates])
+    shifts = response @ (moved - moved.mean(axis=0)).T
 
-    def moments(m_key, q_key):
-        return np.array(weight_moments(problem, sigma_of, m_key, q_key, _GRADIENT_POINTS))
+    def error(u):
+        m_k, m_v, q_k, q_v = from_free(u)[:4]
+        A, B = weight_moments(problem, sigma_of, m_k, q_k, _GRADIENT_POINTS)
+        return -2.0 * m_v * A + q_v * B
 
-    A, B = moments(m_k, q_k)
-    by_m = (moments(m_k + h[0], q_k + 2.0 * abs(m_k) * h[0] + h[0] ** 2) - (A, B)) / h[0]
-    by_q = (moments(m_k, q_k + h[2]) - (A, B)) / h[2]
-    by_m -= 2.0 * abs(m_k) * by_q  # q_k was moved along, to stay above m_k^2
-    outer = np.array([-2.0 * m_v, q_v])
-    gradient = np.array([outer @ by_m, -2.0 * A, outer @ by_q, B])
+    u = to_free(x)
+    gradient = np.array([(error(u + h) - error(u)) / DIFFERENCE for h in DIFFERENCE * np.eye(6)[:4]])
     return float(np.std(gradient @ shifts[:4], ddof=1) / math.sqrt(N_REPLICATES))
 
 

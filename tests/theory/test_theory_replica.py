@@ -462,3 +462,25 @@ def test_sixty_four_tokens():
     result = replica_erm(problem, "softmax", 8.0, n_points=512, init="informed", tol=1e-3)
     assert result.converged
     assert population_risk(problem, "softmax").risk < result.test_error < 1.0
+
+
+@pytest.mark.parametrize("alpha", [1e3, 372.8, 138.9])
+@pytest.mark.parametrize(("name", "sample_ratio"), [("linear", 4.0), ("erf", 16.0)])
+def test_large_penalties_leave_little_of_the_key(name, sample_ratio, alpha):
+    # q_key falls to 1e-9: its averages by parts divide by the spread of the scores
+    problem = SLRProblem("spiked", 2.0, 3, 0.3)
+    both = replica_erm(problem, name, sample_ratio, alpha, init="both", n_points=2**11)
+    assert all(result.converged for result in both)
+    assert both[0].test_error == pytest.approx(both[1].test_error, abs=1e-5)
+    assert 1.0 < both[0].test_error < 1.09  # that of predicting nothing
+    assert 0.0 <= both[0].q_key < 1e-5
+
+
+@pytest.mark.parametrize("alpha", [0.03, 0.3])
+def test_many_samples_on_max_grow_a_large_key(alpha):
+    # m_key^2 is all but q_key there, and steps that leave that cone would be lost
+    result = replica_erm(SLRProblem("max", INF, 3, math.sqrt(0.1)), "softmax", 128.0, alpha, n_points=2**11)
+    assert result.converged
+    assert result.n_iter < 60
+    assert result.m_key > 3.0
+    assert 0.1 < result.test_error < 0.2
