@@ -207,9 +207,10 @@ _FINITE = {
         (128.0, 1.0, 0.5): (0.364, 0.471, 0.353),
     },
     ("max", math.sqrt(0.1)): {
-        (2.0, 0.4, 4.0): (0.833, 0.949, 0.650),
-        (8.0, 0.1, 2.0): (0.352, 0.706, 0.240),
-        (16.0, 0.1, 1.0): (0.261, 0.617, 0.169),
+        (2.0, 0.4, 4.0): (0.841, 0.949, 0.650),
+        (8.0, 0.01, 2.0): (0.291, 0.706, 0.240),
+        (32.0, 0.003, 0.5): (0.152, 0.571, 0.132),
+        (128.0, 0.001, 0.5): (0.118, 0.538, 0.106),
     },
 }
 
@@ -232,7 +233,7 @@ def test_softmax_beats_linear_and_closes_in_on_bayes(task, noise):
         gaps.append(errors[0] - errors[2])
         assert gaps[-1] > 3 * math.hypot(softmax.error_estimate, optimal.error_estimate)
     assert np.all(np.diff(gaps) < 0.0)
-    assert gaps[-1] < {"spiked": 0.05, "max": 0.6}[task] * gaps[0]
+    assert gaps[-1] < {"spiked": 0.05, "max": 0.08}[task] * gaps[0]
 
 
 @pytest.mark.slow

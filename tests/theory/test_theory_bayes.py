@@ -34,7 +34,7 @@ def argmax_evidence(omega, V):
 
 
 def plain_map(problem, sample_ratio, q, rng, n):
-    """One step of theory.md section 5 for three tokens with fresh draws of the data model: new q, test error."""
+    """One step of the equations of `bayes_optimal` for three tokens with fresh draws of the data model: new q, test error."""
     key, value = math.sqrt(2.0) * np.eye(2)
     tokens, y, _ = draw_sequences(problem, 3, n, key, value, rng)
     q_k, q_v = q
@@ -109,7 +109,7 @@ def test_nothing_does_better():
 @pytest.mark.parametrize(
     ("problem", "sample_ratio", "init", "value", "tolerance"),
     [
-        # theory.md section 5 where it is right
+        # where an independent computation is right
         (SLRProblem("spiked", 2.0, 3), 4.0, "uninformed", 0.380, 4e-3),
         (SLRProblem("spiked", 2.0, 3), 4.0, "informed", 0.380, 4e-3),
         # and where it is not: .799 and .248 are from a coarse computation, and .391 at n = 1, informed, is where
@@ -130,7 +130,7 @@ def test_checked_values(problem, sample_ratio, init, value, tolerance):
 @pytest.mark.parametrize(
     ("problem", "sample_ratio", "q_key", "q_value"),
     [
-        # with noise: GAMP's settings in theory.md
+        # with noise, where GAMP was measured as well
         (SLRProblem("spiked", 2.0, 3, math.sqrt(0.1)), 4.0, 0.866, 0.953),
         (SLRProblem("max", INF, 3, math.sqrt(0.1)), 2.0, 0.536, None),
     ],
@@ -180,7 +180,7 @@ def test_max_values_against_a_slow_monte_carlo(sample_ratio, start, quoted, here
 @pytest.mark.slow
 def test_at_one_sample_per_dimension_the_informed_start_drifts_away():
     # Near q_value = 1 a step multiplies V = 1 - q_value by 1 / (n E[..]), where the average is 1 - O(sqrt(V)):
-    # at n = 1, noise 0, V grows, ever faster. theory.md's .391 is where this was stopped.
+    # at n = 1, noise 0, V grows, ever faster. A value of .391 is where this was stopped.
     rng = np.random.default_rng(0)
     V = []
     q = np.array([0.645, 1.0 - 1e-3])

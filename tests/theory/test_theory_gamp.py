@@ -70,7 +70,7 @@ def test_overlaps_follow_the_equations(task, signal, length, noise, sample_ratio
     ],
 )
 def test_overlaps_follow_the_equations_at_500_features(task, signal, length, noise, sample_ratio):
-    # four runs: 1 / sqrt(4 D) = .022, and finite-size gaps of 1 to 3 %, as theory.md found
+    # four runs: 1 / sqrt(4 D) = .022, and finite-size gaps of 1 to 3 %, as first simulations found
     follow(task, signal, length, noise, sample_ratio, 500, range(4), tolerance=0.045)
 
 
@@ -93,7 +93,7 @@ def test_the_damping_does_not_matter(task, signal, dampings):
 
 
 def test_an_undamped_spiked_iteration_is_warned_of():
-    # theory.md: it leaves the manifold; at nu = 8 the map along k* has the slope -nu A / (1 + A)
+    # undamped it leaves the manifold; at nu = 8 the map along k* has the slope -nu A / (1 + A)
     _, X, y = make("spiked", 8.0, 3, 0.3, 60, 4.0, 0)
     model = BayesGAMPRegressor("spiked", signal=8.0, noise=0.3, damping=0.0, max_iter=60, random_state=0)
     with pytest.warns(ConvergenceWarning, match="Raise max_iter or damping"):

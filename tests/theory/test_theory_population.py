@@ -90,7 +90,7 @@ def test_bayes_risk_without_much_signal_is_that_of_pooling():
     assert bayes_risk(SLRProblem("max", 1e-6, 4)) == pytest.approx(0.75, abs=1e-5)
 
 
-# -- the best of each activation: theory.md, section 3 -----------------------------------------------------
+# -- the best of each activation, from an independent computation -----------------------------------------------------
 
 SLOW = pytest.mark.slow
 CHECKED = [
@@ -120,7 +120,7 @@ def test_checked_values(problem, values):
 
 @pytest.mark.slow
 def test_erf_at_ten_tokens():
-    # theory.md quotes .475 from a coarse optimum
+    # .475 was quoted from a coarse optimum
     best = population_risk(SLRProblem("max", INF, 10), "erf")
     assert best.risk == pytest.approx(0.475, abs=2e-3)
     exact = unnormalised_risk(

@@ -74,7 +74,7 @@ def test_global_minimum_from_any_fields(name, L, V):
 
 
 STABLE = [
-    # settings of erm.json and theory.md section 4, with the order parameters that their fixed points have
+    # settings with reference values, with the order parameters that their fixed points have
     (SLRProblem("spiked", 2.0, 3), "softmax", 4.0, 1.0, (0.42, 0.73, 0.32, 0.65, 0.71, 0.46)),
     (SLRProblem("spiked", 2.0, 3), "linear", 4.0, 1.0, (0.31, 0.34, 0.27, 0.155, 0.57, 0.093)),
     (SLRProblem("spiked", 2.0, 3), "erf", 4.0, 1.0, (0.26, 0.35, 0.214, 0.167, 0.52, 0.1)),

@@ -85,7 +85,7 @@ def test_agreement_with_simulation(row):
 
 @pytest.mark.slow
 def test_agreement_where_the_key_is_soft():
-    # theory.md calls this setting stable; half the size, to keep it within minutes
+    # stable; half the size, to keep it within minutes
     problem = SLRProblem("spiked", 1.0, 3)
     runs = simulate(problem, "softmax", 20.0, 0.1, None, 300, range(6))
     mean, error = runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(6)
