@@ -41,6 +41,8 @@ class AttentionObjective:
         there is one for the buffer and the activation.
     token_moments : (ndarray, ndarray) of shape (D,), optional
         Mean and mean square of the features under these weights, where they are known; see `Coordinates`.
+    n_threads : int, optional
+        Of the kernel; by default what Numba says.
 
     Attributes
     ----------
@@ -51,7 +53,7 @@ class AttentionObjective:
 
     def __init__(
         self, X, y, activation, *, alpha_key, alpha_value, sample_weight=None, fit_intercept=True,
-        fit_offset=False, backend="auto", token_moments=None,
+        fit_offset=False, backend="auto", token_moments=None, n_threads=None,
     ):  # fmt: skip
         self.X = X
         self.activation = activation
@@ -65,6 +67,7 @@ class AttentionObjective:
         if backend == "auto":
             backend = "cpu" if has_cpu_kernel(X, activation) else "generic"
         self.backend = backend
+        self._n_threads = n_threads
         self.coordinates = Coordinates(
             X,
             self.y,
@@ -87,7 +90,7 @@ class AttentionObjective:
 
     @cached_property
     def _kernel(self):
-        return _cpu.FusedKernel(self.X, self.y, self.sample_weight)
+        return _cpu.FusedKernel(self.X, self.y, self.sample_weight, n_threads=self._n_threads)
 
     @cached_property
     def _segments(self):
@@ -134,11 +137,24 @@ class AttentionObjective:
             The derivatives with respect to k, v, b and c, whether or not b and c are fitted; 0 for c
             where the activation has no offset.
         """
+        return self.penalise(parameters, *self.squared_error(parameters))
+
+    def squared_error(self, parameters):
+        """Evaluate J without penalties, and its derivatives with respect to k, v, b and c.
+
+        Parameters
+        ----------
+        parameters : AttentionParameters
+
+        Returns
+        -------
+        error : float
+        key_gradient, value_gradient : ndarray of float64 of shape (D,)
+        intercept_gradient, offset_gradient : float
+        """
         if self.backend == "cpu":
-            terms = self._kernel.squared_error(activation_at(self.activation, parameters), *parameters[:3])
-        else:
-            terms = self._squared_error(self.X, self._segments, self.y, self.sample_weight, parameters)
-        return self.penalise(parameters, *terms)
+            return self._kernel.squared_error(activation_at(self.activation, parameters), *parameters[:3])
+        return self._squared_error(self.X, self._segments, self.y, self.sample_weight, parameters)
 
     def penalise(self, parameters, error, *gradient):
         """Add the penalty to the squared error and its derivatives.

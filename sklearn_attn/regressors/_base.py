@@ -107,22 +107,25 @@ class BaseAttentionRegressor(AttentionModel):
         check_parameters(self)
         checked = check_ragged(X)
         with self._build_objective(checked, y, sample_weight) as objective:
-            self._warn_of_far_features(objective.coordinates.far_features)
-            random_state = check_random_state(self.random_state)
-            init = self._previous_parameters(checked) if self.warm_start else None
-            starts = self._starts(objective, init, self.n_init, random_state)
-            results = [self._solve(objective, start, random_state) for start in starts]
-        best = min(results, key=order)
+            self._minimise(X, checked, objective)
+        return self
+
+    def _minimise(self, X, checked, objective):
+        """Solve from every start, and keep the best; the caller's caller is who is warned."""
+        self._warn_of_far_features(objective.coordinates.far_features, stacklevel=4)
+        random_state = check_random_state(self.random_state)
+        init = self._previous_parameters(checked) if self.warm_start else None
+        starts = self._starts(objective, init, self.n_init, random_state)
+        best = min((self._solve(objective, start, random_state) for start in starts), key=order)
         refuse_overflow(best)
         if not best.converged:
             warnings.warn(
                 f"{type(self).__name__} did not converge: {best.message}, with a scaled gradient norm of "
                 f"{best.stop_crit:.1e} above tol={self.tol:.1e}. {self._advice(best)}",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self._keep(X, checked, objective, best)
-        return self
 
     @available_if(_has_partial_fit)
     def partial_fit(self, X, y, sample_weight=None):
@@ -173,10 +176,10 @@ class BaseAttentionRegressor(AttentionModel):
         self.n_iter_ = self.loss_curve_.size - 1
         return self
 
-    def _build_objective(self, X, y, sample_weight):
+    def _build_objective(self, X, y, sample_weight, build=AttentionObjective):
         """Check the target and the weights, and build what is minimised over X."""
         activation, fit_offset = self._initial_activation()
-        return AttentionObjective(
+        return build(
             X,
             check_target(y, len(X), type(self).__name__),
             activation,

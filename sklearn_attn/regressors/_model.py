@@ -36,14 +36,14 @@ class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, Bas
     def _fitted_activation(self):
         return get_activation(self._activation_name)
 
-    def _warn_of_far_features(self, far):
+    def _warn_of_far_features(self, far, stacklevel=3):
         if far.size:
             warnings.warn(
                 f"{far.size} feature(s), the first being feature {far[0]}, vary by less than a thousandth "
                 f"of their mean, which {type(self).__name__} cannot take out: the fit may stop far from the "
                 "minimum. Centre the tokens: make_pipeline(TokenTransformer(StandardScaler()), ...).",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
 
     def _keep(self, X, checked, objective, result, *, reset=True):
