@@ -38,8 +38,8 @@ def fit_partitions(estimator, partitions, *, client=None):
     Raises
     ------
     ValueError
-        If there is no partition, partitions differ in their number of features or float type, or the solver is
-        not "lbfgs"; and for data that `fit` refuses.
+        If there is no partition, partitions differ in their number of features or float type, or the solver
+        is not "lbfgs"; and for data that `fit` refuses.
     TypeError
         If a partition is neither a pair nor a triple.
     ImportError

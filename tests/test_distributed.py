@@ -1,6 +1,7 @@
 """Fits to partitions on Dask workers, against the same fit on one machine."""
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ BOUNDS = [0, 70, 71, 300]  # partitions of different sizes, one of a single sequ
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -52,7 +53,7 @@ def data():
 
 
 def split(*arrays):
-    return [tuple(array[a:b] for array in arrays) for a, b in zip(BOUNDS[:-1], BOUNDS[1:], strict=True)]
+    return [tuple(array[a:b] for array in arrays) for a, b in pairwise(BOUNDS)]
 
 
 def assert_same(model, exact):
@@ -145,7 +146,7 @@ def test_worker_processes(data):
     X, y, _ = data
     exact = SoftmaxAttentionRegressor(tol=1e-7).fit(X, y)
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         model = fit_partitions(SoftmaxAttentionRegressor(tol=1e-7), split(X, y), client=client)

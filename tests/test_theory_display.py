@@ -274,7 +274,7 @@ def test_from_search_refuses_what_is_no_search(theory, search):
     for wrong in (Ridge(), clone(search)):
         with pytest.raises(TypeError, match="must be a fitted GridSearchCV"):
             TheoryDisplay.from_search(wrong, theory, 2.5)
-    with pytest.raises(ValueError, match="'sample_ratio' must be positive"):
+    with pytest.raises(ValueError, match="sample_ratio must be a positive number"):
         TheoryDisplay.from_search(search, theory, -1.0)
 
 

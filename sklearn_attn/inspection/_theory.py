@@ -1,6 +1,7 @@
 """What theory predicts, with what was measured on top."""
 
 import warnings
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import clone
@@ -245,6 +246,12 @@ class TheoryDisplay:
         """
         check_is_fitted(theory)
         param, values, measured, spread = searched_errors(search, param)
+        if not isinstance(sample_ratio, Real) or not 0.0 < sample_ratio < np.inf:
+            raise ValueError(
+                f"sample_ratio must be a positive number, N / D of the folds, got {sample_ratio!r}."
+            )
+        if not isinstance(n_points, Integral) or n_points < 2:
+            raise ValueError(f"n_points must be an integer of at least 2, got {n_points!r}.")
         grid = refined_grid(np.unique(values), n_points)
         columns = ("sample_ratio", *PENALTIES)
         table = np.array([[sample_ratio, *penalties(search.estimator, param, value)] for value in grid])

@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri, softmax
 from scipy.stats import qmc
 
 _SMALLEST_UNIFORM = 1e-16
+_MAX_DIMENSIONS = qmc.Sobol.MAXDIM
 
 
 @lru_cache(maxsize=16)
@@ -31,6 +32,11 @@ def uniforms(n_points, n_dimensions, n_replicates=1, seed=0):
     ndarray of shape (n_replicates * n_points, n_dimensions)
         In (0, 1), replicate after replicate; read-only, as it is kept for the next call.
     """
+    if n_dimensions > _MAX_DIMENSIONS:
+        raise ValueError(
+            f"Sequences are too long for the theory's averages: these need {n_dimensions} random numbers for "
+            f"each, and there are {_MAX_DIMENSIONS}; that is enough for 7,000 tokens anywhere."
+        )
     rng = np.random.default_rng(seed)
     replicates = [
         qmc.Sobol(n_dimensions, scramble=True, rng=rng).random(n_points) for _ in range(n_replicates)

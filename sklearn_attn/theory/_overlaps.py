@@ -1,7 +1,8 @@
 """Order parameters: all that the risk of an attention regressor depends on in high dimension."""
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -13,7 +14,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Overlaps:
-    """The seven order parameters of a key k and a value v, given the hidden directions k* and v*.
+    """The order parameters of a key k and a value v, given the hidden directions k* and v*.
 
     Parameters
     ----------
@@ -24,9 +25,14 @@ class Overlaps:
     m_key_value, m_value_key, q_key_value : float, default=0.0
         The cross terms k.v*/D, v.k*/D and k.v/D, which vanish on the symmetric manifold of the
         single-location regression task.
+    m_star : float, default=0.0
+        k*.v*/D, which belongs to the data: 0 for infinitely many features, of the order of 1 / sqrt(D) for
+        directions drawn at random.
 
     Raises
     ------
+    TypeError
+        If one is no number.
     ValueError
         If no directions have these overlaps: their Gram matrix would have a negative eigenvalue.
 
@@ -42,8 +48,12 @@ class Overlaps:
     m_key_value: float = 0.0
     m_value_key: float = 0.0
     q_key_value: float = 0.0
+    m_star: float = 0.0
 
     def __post_init__(self):
+        for name, number in asdict(self).items():
+            if not isinstance(number, Real) or isinstance(number, bool):
+                raise TypeError(f"{name} must be a number, got {number!r}.")
         if not all(math.isfinite(number) for number in astuple(self)):
             raise ValueError(f"Overlaps must be finite, got {self}.")
         smallest = np.linalg.eigvalsh(self.gram()).min()
@@ -54,11 +64,11 @@ class Overlaps:
             )
 
     def gram(self):
-        """Return the Gram matrix of (k*, v*, k, v) over D, a (4, 4) array; k*.v* counts as 0."""
+        """Return the Gram matrix of (k*, v*, k, v) over D, a (4, 4) array."""
         return np.array(
             [
-                [1.0, 0.0, self.m_key, self.m_value_key],
-                [0.0, 1.0, self.m_key_value, self.m_value],
+                [1.0, self.m_star, self.m_key, self.m_value_key],
+                [self.m_star, 1.0, self.m_key_value, self.m_value],
                 [self.m_key, self.m_key_value, self.q_key, self.q_key_value],
                 [self.m_value_key, self.m_value, self.q_key_value, self.q_value],
             ]
@@ -66,7 +76,7 @@ class Overlaps:
 
 
 def order_parameters(estimator, dataset):
-    """Measure the order parameters of a fitted estimator.
+    """Measure the order parameters of a fitted estimator, and k*.v*/D of its data.
 
     Parameters
     ----------
@@ -105,4 +115,5 @@ def order_parameters(estimator, dataset):
         m_key_value=float(k @ v_star) / D,
         m_value_key=float(v @ k_star) / D,
         q_key_value=float(k @ v) / D,
+        m_star=float(k_star @ v_star) / D,
     )

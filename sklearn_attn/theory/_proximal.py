@@ -101,9 +101,9 @@ def loss_derivatives(kind, normalised, offset, V_v, w, lam, scale, chi, sigma, s
 
 
 @jit
-def solve_shifted(H, shift, gradient, factor, step):
-    """Solve (H + shift I) step = -gradient by Cholesky; False where that is not positive definite."""
-    L = gradient.shape[0]
+def factorise_shifted(H, shift, factor):
+    """Fill the Cholesky factor of H + shift I; False where that is not positive definite."""
+    L = H.shape[0]
     for i in range(L):
         for j in range(i + 1):
             total = H[i, j]
@@ -117,6 +117,13 @@ def solve_shifted(H, shift, gradient, factor, step):
                 factor[i, i] = math.sqrt(total)
             else:
                 factor[i, j] = total / factor[j, j]
+    return True
+
+
+@jit
+def solve_factorised(factor, gradient, step):
+    """Solve F F^T step = -gradient for the factor F."""
+    L = gradient.shape[0]
     for i in range(L):
         total = -gradient[i]
         for m in range(i):
@@ -127,7 +134,6 @@ def solve_shifted(H, shift, gradient, factor, step):
         for m in range(i + 1, L):
             total -= factor[m, i] * step[m]
         step[i] = total / factor[i, i]
-    return True
 
 
 @jit
@@ -149,7 +155,8 @@ def _minimise(kind, normalised, offset, sample, chi, known, work, H, factor, tol
             break
         accepted = False
         for _ in range(40):
-            if solve_shifted(H, 1.0 / V_k + levenberg, gradient, factor, step):
+            if factorise_shifted(H, 1.0 / V_k + levenberg, factor):
+                solve_factorised(factor, gradient, step)
                 decrease = 0.0
                 for i in range(L):
                     trial[i] = chi[i] + step[i]

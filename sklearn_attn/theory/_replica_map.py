@@ -81,10 +81,10 @@ class Draws:
             scores = _expectations.hidden_scores(self.problem, points[:, 2 * L + 1 : 3 * L + 1])
             self.chi_star = _expectations.hidden_first(self.problem, scores, points[:, -1])
 
-    def first(self, n_points):
-        """Return draws of the first points of each replicate, with their proximal points."""
+    def first_quarter(self):
+        """Return the draws of the first points of each replicate, with their proximal points."""
         some = copy.copy(self)
-        some.n_points = min(n_points, self.n_points)
+        some.n_points = min(max(_MIN_POINTS, self.n_points // 4), self.n_points)
         for name in ("n_y", "n_z", "n_k", "chi_star", "chi_hat"):
             numbers = getattr(self, name)
             if numbers is not None:
@@ -226,10 +226,10 @@ class ReplicaMap:
         self._largest_V = _MAX_GROWTH * np.asarray(x[4:6])
         return self._update(self._averages(x, search, tol).mean(axis=0))
 
-    def first(self, n_points):
-        """Return the map on the first points of each replicate and length."""
+    def first_quarter(self):
+        """Return the map on a quarter of the draws."""
         some = copy.copy(self)
-        some.draws = [draws.first(n_points) for draws in self.draws]
+        some.draws = [draws.first_quarter() for draws in self.draws]
         return some
 
     def replicates(self):

@@ -14,7 +14,7 @@ They leave out the jumps of the proximal point from one minimum to another.
 import numpy as np
 
 from .._compiled import jit, potential
-from ._proximal import loss_derivatives, solve_shifted
+from ._proximal import factorise_shifted, loss_derivatives, solve_factorised
 
 
 @jit
@@ -52,24 +52,22 @@ def sensitivities(kind, normalised, offset, w, V_k, V_v, chi, sigma, lam, first,
                 J[i, j] = slope[j] * (sigma[s, i] * (entry - sigma[s, j]) if normalised else entry)
                 pulled[j] += J[i, j] * (w[s, i] + 2.0 * V_v * lam[s] * sigma[s, i])
         trace = coupling = by_y = 0.0
+        if not factorise_shifted(H, 1.0 / V_k, factor):  # the point is no minimum
+            out[s, 0] = out[s, 1] = out[s, 2] = 0.0
+            continue
         for column in range(L):
             for i in range(L):
                 C[i, column] = pulled[i] * sigma[s, column] / A - lam[s] * J[column, i]
                 right[i] = -1.0 if i == column else 0.0
-            if not solve_shifted(H, 1.0 / V_k, right, factor, x):
-                trace = np.nan  # the point is no minimum
-                break
+            solve_factorised(factor, right, x)
             trace += x[column]
             for i in range(L):
                 right[i] = -C[i, column]
-            solve_shifted(H, 1.0 / V_k, right, factor, x)
+            solve_factorised(factor, right, x)
             for i in range(L):
                 coupling += C[i, column] * x[i]
                 if column == 0:
                     by_y += pulled[i] * x[i]
-        if np.isnan(trace):
-            out[s, 0] = out[s, 1] = out[s, 2] = 0.0
-            continue
         out[s, 0] = (trace / V_k - L) / V_k
         out[s, 1] = coupling - square / A
         out[s, 2] = (sigma[s, 0] - by_y) / A

@@ -22,6 +22,8 @@ def check_activation(name, offset):
     """Look up an activation; refuse unknown ones and an offset that is no finite number."""
     if not isinstance(offset, Real) or isinstance(offset, bool) or not math.isfinite(offset):
         raise ValueError(f"offset must be a finite number, got {offset!r}.")
+    if not isinstance(name, str):
+        name = repr(name)  # is listed in the message
     return get_activation(name, float(offset))
 
 

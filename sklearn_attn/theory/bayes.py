@@ -170,7 +170,7 @@ def bayes_optimal(problem, sample_ratio, init="uninformed", *, n_points=2**14, t
     check_problem(problem)
     check_positive(sample_ratio=sample_ratio, tol=tol)
     check_count(n_points=n_points, max_iter=max_iter)
-    if init not in _STARTS:
+    if not isinstance(init, str) or init not in _STARTS:
         raise ValueError(f"init must be one of {sorted(_STARTS)}, got {init!r}.")
     result = _solve(problem, sample_ratio, init, n_points, tol, max_iter)
     if not result.converged:
@@ -235,6 +235,8 @@ def hard_phase(problem, *, sample_ratios=(0.1, 100.0), rtol=0.02):
     uninformed one ends. An interval narrower than the grid of the search, a factor 1.2, may be missed.
     """
     check_problem(problem)
+    if not isinstance(sample_ratios, tuple | list | np.ndarray) or len(sample_ratios) != 2:
+        raise ValueError(f"sample_ratios must be an increasing pair, got {sample_ratios!r}.")
     low, high = sample_ratios
     check_positive(**{"sample_ratios[0]": low, "sample_ratios[1]": high, "rtol": rtol})
     if not low < high:

@@ -1,6 +1,7 @@
 """Replica theory as a scikit-learn regressor on tables of experiments."""
 
 import warnings
+from collections.abc import Iterable
 from contextlib import contextmanager
 
 import numpy as np
@@ -9,17 +10,18 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from ..activations import get_activation
 from ..problems import SLRProblem
 from ._parallel import map_problems
-from ._validation import check_positive, check_problem
+from ._validation import check_activation, check_positive, check_problem
 from .replica import ReplicaSymmetryWarning, replica_erm
 
 _COLUMNS = ("sample_ratio", "alpha", "alpha_key", "signal", "noise")
 _FIT_PARAMS = ("signal", "noise")
-_FIT_POINTS = 2**12
+_FIT_POINTS = 2**13
 _NO_PREDICTION = 1e6  # stands for the error of an unstable setting where the least one is sought
-_ALPHAS = (1e-3, 1e3)
+_ALPHAS = (1e-5, 1e4)
+_N_ALPHAS = 20
+_N_WORSE = 3  # steps of the search for the best penalty above the best error, after which it ends
 _LARGEST_LOG_CHANGE = 7.0  # of the signal, in calibration
 
 
@@ -119,9 +121,14 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
         ------
         TypeError, ValueError
             If X, y or a parameter is not valid; the message says what is allowed.
+
+        Warns
+        -----
+        ReplicaSymmetryWarning, ConvergenceWarning
+            If the calibrated theory is no prediction at some settings, or the calibration did not end.
         """
         columns = self._read_columns(X)
-        table, y = check_X_y(X, y, y_numeric=True)
+        table, y = check_X_y(X, y, y_numeric=True, ensure_all_finite=False)
         fit_params = self._check_parameters(columns)
         settings = _settings(table, columns, self.columns)
         fitted = {"signal": float(self.signal), "noise": float(self.noise)}
@@ -182,7 +189,7 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
         validate_data(self, X=X, reset=False, skip_check_array=True)
         if columns != self.columns_:
             raise ValueError(f"fit was given the columns {self.columns_}, got {columns}.")
-        settings = _settings(check_array(X), columns, self.columns)
+        settings = _settings(check_array(X, ensure_all_finite=False), columns, self.columns)
         fitted = {"signal": self.signal_, "noise": self.noise_}
         keys = [tuple(sorted(setting.items())) for setting in settings]
         different = list(dict.fromkeys(keys))
@@ -204,13 +211,18 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
         Returns
         -------
         float
-            Between 1e-3 and 1e3; ``alpha_key`` follows it unless it was given. Penalties at which the theory
-            is unstable do not count.
+            Searched between 1e-5 and 1e4; ``alpha_key`` follows it unless it was given. Penalties at which
+            the theory is unstable do not count.
 
         Raises
         ------
-        ValueError
-            If the theory is stable at no penalty.
+        TypeError, ValueError
+            If `sample_ratio` is not a positive number, or the theory is stable at no penalty.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the error still falls at an end of the search: the range, or where stability is lost.
         """
         check_is_fitted(self)
         check_positive(sample_ratio=sample_ratio)
@@ -223,26 +235,39 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
             return result.test_error if is_prediction else _NO_PREDICTION
 
         with _told_once():
-            return self._least(error, sample_ratio)
+            alpha, end = self._least(error, sample_ratio)
+        if end:
+            warnings.warn(
+                f"The predicted error still falls at {end}, alpha={alpha:.2g}: it has no minimum that is a "
+                "prediction, or one beyond.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return alpha
 
     @staticmethod
     def _least(error, sample_ratio):
         # From large penalties down to where the theory loses stability, which it does not regain.
-        grid, errors = np.linspace(*np.log(_ALPHAS)[::-1], 15), []
+        grid, errors = np.linspace(*np.log(_ALPHAS)[::-1], _N_ALPHAS), []
         for log_alpha in grid:
             errors.append(error(log_alpha))
-            if errors[-1] == _NO_PREDICTION:
+            best = int(np.argmin(errors))
+            if errors[-1] == _NO_PREDICTION or len(errors) > best + _N_WORSE:
                 break
-        best = int(np.argmin(errors))
         if errors[best] == _NO_PREDICTION:
             raise ValueError(f"The theory is stable at no penalty for sample_ratio={sample_ratio}.")
+        end = ""
+        if best in (0, _N_ALPHAS - 1):
+            end = "the end of the range that is searched"
+        elif errors[best + 1] == _NO_PREDICTION:
+            end = "the last stable penalty"
         bounds = grid[min(best + 1, len(errors) - 1)], grid[max(best - 1, 0)]
         refined = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 0.02})
-        return float(np.exp(refined.x if refined.fun <= errors[best] else grid[best]))
+        return float(np.exp(refined.x if refined.fun <= errors[best] else grid[best])), end
 
     def _read_columns(self, X):
         """What the columns mean: the frame's own names if they are ours, else `columns`."""
-        columns = tuple(self.columns)
+        columns = _tuple_of_names(self.columns, "columns")
         if hasattr(X, "columns"):
             columns = tuple(str(name) for name in X.columns)
         unknown = [name for name in columns if name not in _COLUMNS]
@@ -254,10 +279,10 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
         return columns
 
     def _check_parameters(self, columns):
-        get_activation(self.activation)
-        fit_params = tuple(self.fit_params)
+        check_activation(self.activation, 0.0)
+        fit_params = _tuple_of_names(self.fit_params, "fit_params")
         wrong = [name for name in fit_params if name not in _FIT_PARAMS]
-        if wrong:
+        if wrong or len(set(fit_params)) < len(fit_params):
             raise ValueError(f"fit_params may name {_FIT_PARAMS}, got {fit_params}.")
         both = sorted(set(fit_params) & set(columns))
         if both:
@@ -305,11 +330,14 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
 
         def residuals(t):
             fitted = unpack(t)
-            for i, setting in enumerate(settings):
-                result = self._solve(setting, fitted, init=last[i], n_points=_FIT_POINTS)
+
+            def go_on(i):
+                result = self._solve(settings[i], fitted, init=last[i], n_points=_FIT_POINTS)
                 if not result.converged or result.stability >= 1.0:
-                    result = self._solve(setting, fitted, n_points=_FIT_POINTS)
-                last[i] = result
+                    result = self._solve(settings[i], fitted, n_points=_FIT_POINTS)
+                return result
+
+            last[:] = map_problems(go_on, range(len(settings)))
             return np.array([result.test_error for result in last]) - y
 
         if "signal" in fit_params and not np.isfinite(given["signal"]):
@@ -319,9 +347,24 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
         high = [1.0 + _LARGEST_LOG_CHANGE if name == "signal" else np.inf for name in fit_params]
         with _told_once():
             solution = least_squares(
-                residuals, start, bounds=(low, high), diff_step=2e-2, xtol=1e-3, ftol=1e-5, max_nfev=30
+                residuals, start, bounds=(low, high), diff_step=2e-2, xtol=1e-3, ftol=1e-6, max_nfev=30
+            )
+            residuals(solution.x)
+        _warn_once(last, stacklevel=4)
+        if not solution.success:
+            warnings.warn(
+                f"The calibration of {' and '.join(fit_params)} did not end in {solution.nfev} steps; start "
+                "nearer to the truth.",
+                ConvergenceWarning,
+                stacklevel=3,
             )
         return unpack(solution.x)
+
+
+def _tuple_of_names(names, parameter):
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"{parameter} must be a tuple of names, got {names!r}.")
+    return tuple(names)
 
 
 def _settings(table, columns, expected):
@@ -331,7 +374,11 @@ def _settings(table, columns, expected):
             f"X has {table.shape[1]} columns, but columns={expected} names {len(columns)}; pass one row per "
             "experiment with these columns, or a DataFrame that names its own."
         )
+    if np.isnan(table).any():
+        raise ValueError("Input X contains NaN.")
     for j, name in enumerate(columns):
+        if name != "signal" and np.isinf(table[:, j]).any():
+            raise ValueError(f"Input X contains infinity in column {name!r}; only 'signal' may be infinite.")
         numbers, allowed = table[:, j], "at least 0" if name == "noise" else "positive"
         bad = np.flatnonzero(numbers < 0.0 if name == "noise" else numbers <= 0.0)
         if bad.size:
@@ -348,19 +395,19 @@ def _told_once():
         yield
 
 
-def _warn_once(results):
+def _warn_once(results, stacklevel=4):
     unstable = sum(result.stability >= 1.0 for result in results)
     if unstable:
         warnings.warn(
             f"Replica theory is unstable (stability >= 1) at {unstable} of {len(results)} settings: its "
             "numbers there are no prediction. See results(X) for which.",
             ReplicaSymmetryWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
     lost = sum(not result.converged for result in results)
     if lost:
         warnings.warn(
             f"Replica theory found no fixed point at {lost} of {len(results)} settings.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )

@@ -14,6 +14,7 @@ from ._validation import check_activation, check_overlaps, check_problem
 _N_POINTS = 2**15
 _MAX_NUMBERS = 2**21  # points times tokens, which bounds memory for long sequences
 _KEY_SCALES = (1e-3, 1e3)
+_FLAT = 1e-9  # an infinite key must do better than the best finite one by this
 _INFINITE_KEY_SCALE = 1e8  # the weights are those of an infinite one but for a share 1e-8 of sequences
 
 
@@ -27,7 +28,9 @@ class PopulationRisk:
         Mean squared error, noise included.
     key_scale, value_scale : float
         The best key is ``key_scale * k*`` and the best value ``value_scale * v*``. key_scale is
-        infinite where the risk only approaches its infimum as the key grows.
+        infinite where the risk only approaches its infimum as the key grows; between 1e-3 and 1e3 otherwise.
+        Where the risk hardly depends on the key it says little: for one token, without signal, or where it is
+        below 1e-9.
     offset : float
         The constant c of erf; 0 for activations without one.
     """
@@ -51,7 +54,7 @@ def bayes_risk(problem):
     Returns
     -------
     float
-        To an absolute error of about 1e-5.
+        To an absolute error of about 1e-5 up to some hundred tokens, and 1e-3 for a thousand.
 
     Raises
     ------
@@ -115,19 +118,20 @@ def risk_at(problem, activation, overlaps, *, offset=0.0):
     spread = math.sqrt(max(o.q_key - o.m_key**2, 0.0))  # chi = m_key chi* + spread zeta
     has_spread = spread > 1e-6 * (1.0 + abs(o.m_key))
     # Means of z* and z given (chi*, zeta).
-    slope_star = o.m_key_value / spread if has_spread else 0.0
+    slope_star = (o.m_key_value - o.m_key * o.m_star) / spread if has_spread else 0.0
     slope_key = o.m_value_key
     slope_zeta = (o.q_key_value - o.m_key * o.m_value_key) / spread if has_spread else 0.0
-    C_11 = 1.0 - slope_star**2
-    C_12 = o.m_value - slope_star * slope_zeta
+    C_11 = 1.0 - o.m_star**2 - slope_star**2
+    C_12 = o.m_value - o.m_star * slope_key - slope_star * slope_zeta
     C_22 = o.q_value - slope_key**2 - slope_zeta**2
     risk = problem.noise**2 + C_11
-    crossed = bool(o.m_key_value or o.m_value_key or o.q_key_value)  # the integrand has more to average over
+    # With cross terms the integrand varies more.
+    crossed = bool(o.m_key_value or o.m_value_key or o.q_key_value or o.m_star)
     n_points = 4 * _N_POINTS if crossed else _N_POINTS
     for probability, chi_star, p, zeta in _blocks(problem, with_zeta=has_spread, n_points=n_points):
         chi = o.m_key * chi_star + (spread * zeta if has_spread else 0.0)
         sigma = sigma_of.weights(chi)
-        target = slope_star * zeta if has_spread else np.zeros((1, 1))
+        target = o.m_star * chi_star + (slope_star * zeta if has_spread else 0.0)
         token = slope_key * chi_star + (slope_zeta * zeta if has_spread else 0.0)
         mean = np.sum(sigma * token, axis=1, keepdims=True)
         per_location = (target - mean) ** 2 - 2.0 * C_12 * sigma
@@ -202,18 +206,18 @@ def population_risk(problem, activation, offset=None):
 
     def risk(key_scale, c):
         A, B = moments(key_scale, c)
-        return 1.0 - A * A / B if B > 0 else 1.0
+        return max(1.0 - A * A / B, 0.0) if B > 0 else 1.0  # below 0 by rounding
 
     if has_offset and offset is None:
         key_scale, c = _best_scale_and_offset(risk)
     else:
         c = float(offset or 0.0)
         key_scale = _best_scale(lambda a: risk(a, c))
-    if risk(_INFINITE_KEY_SCALE, c) <= risk(key_scale, c):
+    if risk(_INFINITE_KEY_SCALE, c) < risk(key_scale, c) - _FLAT:
         key_scale = math.inf
     A, B = moments(min(key_scale, _INFINITE_KEY_SCALE), c)
     return PopulationRisk(
-        risk=1.0 - A * A / B + problem.noise**2,
+        risk=max(1.0 - A * A / B, 0.0) + problem.noise**2,
         key_scale=key_scale,
         value_scale=A / B,
         offset=c if has_offset else 0.0,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ._fixed_point import FixedPoint
 from ._overlaps import Overlaps
 from ._replica_map import N_REPLICATES, ReplicaMap
 from ._replica_solver import (
@@ -24,9 +25,10 @@ from ._validation import check_activation, check_count, check_positive, check_pr
 from .population import risk_at, weight_moments
 
 _N_POINTS = 2**13
+# How many times the draws are made four times as many where the error would be above this.
+_N_LARGER = 2
+_LARGEST_ERROR = 2e-3
 _GRADIENT_POINTS = 2**12
-# Draws of each replicate that the Jacobian behind the error estimate is averaged over.
-_JACOBIAN_POINTS = 256
 
 
 class ReplicaSymmetryWarning(UserWarning):
@@ -121,8 +123,10 @@ def replica_erm(
     offset : float, default=0.0
         The constant c of erf.
     n_points : int, optional
-        Random draws that averages are taken over, of every length; the error falls nearly as one over it. By
-        default 8192, and 16384 for linear and erf, whose averages vary more.
+        Random draws that averages are taken over, rounded to eight times a power of two, and fewer of lengths
+        that are unlikely or above 8; the error falls nearly as one over it. By default 8192, and 16384 for
+        linear and erf, whose averages vary more; four times as many, up to twice, where the error estimate
+        of a stable solution would be above 0.002.
     tol : float, default=1e-4
         Bound on the relative change of V and q - m^2, and of m where it is above 1, in an undamped step.
     max_iter : int, default=200
@@ -167,6 +171,7 @@ def replica_erm(
     alpha_key = alpha if alpha_key is None else alpha_key
     check_positive(sample_ratio=sample_ratio, alpha=alpha, alpha_key=alpha_key, tol=tol)
     sigma_of = check_activation(activation, offset)
+    n_larger = _N_LARGER if n_points is None else 0
     if n_points is None:
         n_points = _N_POINTS if sigma_of.normalised else 2 * _N_POINTS
     check_count(n_points=n_points, max_iter=max_iter)
@@ -187,6 +192,15 @@ def replica_erm(
     if choose:
         # An iterate that is no fixed point has no objective to compare.
         results = [min(results, key=lambda result: (not result.converged, result.objective))]
+    for _ in range(n_larger):
+        if not any(_is_rough(result) for result in results):
+            break
+        n_points *= 4
+        fine = make_map(n_points)
+        results = [
+            _refined(fine, coarse, result, tol, max_iter) if _is_rough(result) else result
+            for result in results
+        ]
     for result in results:
         _warn(result, tol, max_iter)
     return tuple(results) if len(results) == 2 else results[0]
@@ -199,7 +213,7 @@ def _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init):
     informed = np.array([key_scale, scale, 1.05 * key_scale**2, 1.05 * scale**2, *(0.5 * V)])
     uninformed = np.array([0.05, 0.05 * scale, 0.25, 0.25 * scale**2, *V])
     if isinstance(init, ReplicaResult):
-        init = [init.m_key, init.m_value, init.q_key, init.q_value, init.V_key, init.V_value]
+        return [_order_parameters(init)]
     if isinstance(init, str):
         named = {
             "auto": [uninformed, informed],
@@ -222,10 +236,25 @@ def _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init):
     )
 
 
-def _result(fine, solution):
+def _is_rough(result):
+    return result.converged and result.stability < 1.0 and result.error_estimate > _LARGEST_ERROR
+
+
+def _refined(fine, coarse, result, tol, max_iter):
+    start = FixedPoint(x=to_free(_order_parameters(result)), residual=np.inf, n_iter=0, converged=False)
+    return _result(fine, refine(fine, coarse, start, tol, max_iter), result.n_iter)
+
+
+def _order_parameters(result):
+    return np.array(
+        [result.m_key, result.m_value, result.q_key, result.q_value, result.V_key, result.V_value]
+    )
+
+
+def _result(fine, solution, n_before=0):
     x = from_free(solution.x)
     replicates, train_error = fine.replicates(), fine.train_error
-    stability, response = replicon(fine, x), response_of(fine.first(_JACOBIAN_POINTS), to_free(x))
+    stability, response = replicon(fine, x), response_of(fine.first_quarter(), to_free(x))
     m_k, m_v, q_k, q_v, V_k, V_v = x.tolist()
     q_k, q_v = max(q_k, m_k**2), max(q_v, m_v**2)
     sigma_of, problem = fine.activation, fine.problem
@@ -245,7 +274,7 @@ def _result(fine, solution):
         V_value=V_v,
         stability=stability,
         error_estimate=_error_estimate(response, replicates, x, problem, sigma_of),
-        n_iter=solution.n_iter,
+        n_iter=n_before + solution.n_iter,
         converged=solution.converged,
     )
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -65,7 +66,7 @@ def sgd_dynamics(
     learning_rate : float
         gamma.
     times : array-like of shape (n_times,)
-        Where to report, in steps over D; ascending, at least 0.
+        Where to report, in steps over D; increasing, at least 0.
     start : Overlaps, default=Overlaps(0, 0, 0.25, 0.25)
         At time 0, without cross terms: by default k and v of norm sqrt(D) / 2 and random direction.
     power_t : float, default=0.0
@@ -102,12 +103,15 @@ def sgd_dynamics(
     check_problem(problem)
     check_positive(learning_rate=learning_rate)
     check_count(batch_size=batch_size)
-    times = np.asarray(times, dtype=float)
+    try:
+        times = np.asarray(times, dtype=float)
+    except (TypeError, ValueError):
+        times = np.empty(0)
     if times.ndim != 1 or not times.size or not np.all(np.isfinite(times)):
         raise ValueError("times must be a 1-D array of finite numbers.")
-    if times[0] < 0.0 or np.any(np.diff(times) < 0.0):
-        raise ValueError("times must be ascending, and none below 0.")
-    if not np.isfinite(power_t) or power_t < 0.0:
+    if times[0] < 0.0 or np.any(np.diff(times) <= 0.0):
+        raise ValueError("times must be increasing, and none below 0.")
+    if not isinstance(power_t, Real) or not np.isfinite(power_t) or power_t < 0.0:
         raise ValueError(f"power_t must be at least 0, got {power_t!r}.")
     if not isinstance(start, Overlaps) or start.m_key_value or start.m_value_key or start.q_key_value:
         raise ValueError("start must be Overlaps whose cross terms are 0.")

