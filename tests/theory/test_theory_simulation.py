@@ -80,7 +80,8 @@ def settings():
 def test_agreement_with_simulation(row):
     length = row["length"] if isinstance(row["length"], int) else tuple(row["length"])
     problem = SLRProblem(row["task"], float(row["signal"]), length, row["noise"])
-    compare(problem, row["activation"], row["sample_ratio"], row["alpha"], row["alpha_key"], 1000, 8)
+    # 24 repetitions: the first 8 alone happen to lie 1.1 % below, and 64 others .03 % above
+    compare(problem, row["activation"], row["sample_ratio"], row["alpha"], row["alpha_key"], 1000, 24)
 
 
 @pytest.mark.slow
