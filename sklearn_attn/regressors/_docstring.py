@@ -62,6 +62,9 @@ _DOCSTRING = """{title}
         b.{offset_attribute}
     n_iter_ : int
         Iterations of the start that was kept; with solver="sgd" passes, those of `partial_fit` included.
+    n_passes_ : int
+        How many times X was read: evaluations of all starts and line searches, one for the moments of the
+        features, and passes of descent; after `partial_fit`, in that call.
     t_ : int
         Steps so far; with solver="sgd" only.
     objective_ : float

@@ -19,6 +19,7 @@ from sklearn_attn import (
     RaggedArray,
     SoftmaxAttentionRegressor,
 )
+from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.objective import AttentionObjective
 
 
@@ -370,3 +371,23 @@ def test_memory_and_inputs(Regressor):
     assert model.stop_crit_ <= model.tol
     assert peak < 0.2 * X.nbytes
     np.testing.assert_array_equal(values, before)
+
+
+def test_passes_are_counted(monkeypatch):
+    X, y = SLRDataset("spiked", 20, signal=4.0, length=3, random_state=0).sample(200)
+    n_evaluations = 0
+    evaluate = AttentionObjective.evaluate
+
+    def count(self, parameters):
+        nonlocal n_evaluations
+        n_evaluations += 1
+        return evaluate(self, parameters)
+
+    monkeypatch.setattr(AttentionObjective, "evaluate", count)
+    model = SoftmaxAttentionRegressor(n_init=2, random_state=0).fit(X, y)
+    assert model.n_passes_ == 1 + n_evaluations > 2 * model.n_iter_ > 4
+    n_evaluations = 0
+    descent = SoftmaxAttentionRegressor(solver="sgd", max_iter=5, tol=1e-12, learning_rate=1e-3)
+    with pytest.warns(ConvergenceWarning):
+        descent.fit(X, y)
+    assert descent.n_passes_ == 1 + n_evaluations + 5
