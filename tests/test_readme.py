@@ -15,8 +15,12 @@ def text():
     return README.read_text(encoding="utf-8")
 
 
+def snippets(text):
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
 def test_the_snippet_runs_and_finds_the_needle(text, capsys):
-    (snippet,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    snippet = snippets(text)[0]
     statements = [
         line for line in snippet.splitlines() if line.strip() and not line.startswith(("from", "import"))
     ]
@@ -25,6 +29,19 @@ def test_the_snippet_runs_and_finds_the_needle(text, capsys):
     score, found = map(float, capsys.readouterr().out.split())
     assert 0.8 < score < 1.0
     assert found > 0.9
+
+
+def test_the_snippet_of_the_theory_prints_what_it_says(text, capsys):
+    snippet = snippets(text)[1]
+    exec(compile(snippet, "README.md", "exec"), {})
+    printed = [float(word) for word in capsys.readouterr().out.split()]
+    promised = [
+        float(number) for line in snippet.splitlines() if "#" in line and "print" in line
+        for number in re.findall(r"\d+\.\d+", line.split("#")[1])
+    ]  # fmt: skip
+    assert len(printed) == len(promised) == 7
+    for value, number in zip(printed, promised, strict=True):
+        assert value == pytest.approx(number, abs=6e-4 if number < 0.1 else 6e-3)
 
 
 def test_both_commands_are_there(text):

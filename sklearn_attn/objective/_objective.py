@@ -49,9 +49,9 @@ class AttentionObjective:
     n_parameters : int
         2 D, and one each for an intercept and an offset that are fitted.
     coordinates : Coordinates
-    n_passes : float
+    n_passes : int
         How many times X has been read: by evaluations, for the moments of its features unless these were
-        given, and in parts by batches.
+        given, and by passes of descent, which the solver adds.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class AttentionObjective:
         fit_offset=False, backend="auto", token_moments=None, n_threads=None,
     ):  # fmt: skip
         self.X = X
-        self.n_passes = 0.0 if token_moments is not None else 1.0
+        self.n_passes = 0 if token_moments is not None else 1
         self.activation = activation
         self.alpha_key, self.alpha_value = float(alpha_key), float(alpha_value)
         self.fit_intercept, self.fit_offset = fit_intercept, fit_offset
@@ -141,7 +141,7 @@ class AttentionObjective:
             The derivatives with respect to k, v, b and c, whether or not b and c are fitted; 0 for c
             where the activation has no offset.
         """
-        self.n_passes += 1.0
+        self.n_passes += 1
         return self.penalise(parameters, *self.squared_error(parameters))
 
     def squared_error(self, parameters):
@@ -203,7 +203,6 @@ class AttentionObjective:
             The derivatives with respect to k, v, b and c, as in `evaluate`, without the penalty.
         """
         X = self.X[batch]
-        self.n_passes += X.n_tokens / self.X.n_tokens
         segments = Segments(X.offsets, X.values)
         terms = self._squared_error(X, segments, self.y[batch], self.sample_weight[batch], parameters)
         return AttentionParameters(*terms[1:])

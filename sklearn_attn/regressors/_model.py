@@ -61,7 +61,7 @@ class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, Bas
         self.stop_crit_ = result.stop_crit
         self.loss_curve_ = objective.original_units(np.array(result.loss_curve))
         self.n_iter_ = result.n_iter
-        self.n_passes_ = round(objective.n_passes)
+        self.n_passes_ = objective.n_passes
         return parameters
 
     def predict(self, X):

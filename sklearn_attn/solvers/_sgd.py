@@ -210,6 +210,7 @@ def _run_pass(objective, state, schedule, order):
         objective.alpha_key / state.n_samples, objective.alpha_value / state.n_samples,
         objective.fit_intercept, objective.fit_offset,
     )  # fmt: skip
+    objective.n_passes += 1
     run = _kernel_pass if objective.backend == "cpu" else _generic_pass
     counters = run(
         objective,
