@@ -244,7 +244,10 @@ def test_softmax_beats_linear_at_the_optimal_penalty(task, noise, n):
     for activation in ("softmax", "linear"):
         theory = ReplicaTheory(activation, task=task, signal=SIGNALS[task], length=3, noise=noise)
         theory.fit([[n, 1.0]], [1.0])
-        alpha = theory.optimal_alpha(n)
+        with warnings.catch_warnings():
+            # On max at n = 2 and 8 softmax's error still falls where stability is lost.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            alpha = theory.optimal_alpha(n)
         result = quiet_replica(
             theory._problem({}, {"signal": SIGNALS[task], "noise": noise}), activation, n, alpha
         )
