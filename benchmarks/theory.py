@@ -106,7 +106,7 @@ def fit(setting, D, seed, starts=("informed", "auto")):
     """
     p = setting.problem
     dataset = SLRDataset(p.task, D, signal=p.signal, length=p.length, noise=p.noise, random_state=seed)
-    # The theory takes k* and v* as orthogonal, and `Overlaps` refuses some good fits where they are not.
+    # The theory takes k* and v* as orthogonal.
     dataset.value_ -= (dataset.value_ @ dataset.key_) / D * dataset.key_
     dataset.value_ *= math.sqrt(D) / np.linalg.norm(dataset.value_)
     X, y = dataset.sample(round(setting.sample_ratio * D))

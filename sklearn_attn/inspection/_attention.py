@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..ragged import RaggedArray
+from ._axes import axes_or_new
 
 
 class AttentionDisplay:
@@ -131,14 +132,7 @@ class AttentionDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "AttentionDisplay.plot needs matplotlib: pip install 'sklearn_attn[plot]'."
-            ) from error
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+        ax = axes_or_new(ax, self)
         longest = max(w.size for w in self.weights)
         padded = np.full((len(self.weights), longest), np.nan)  # NaN cells stay blank
         for row, w in zip(padded, self.weights, strict=True):

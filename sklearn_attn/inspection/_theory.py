@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ._axes import axes_or_new
 from ._search import PENALTIES, penalties, refined_grid, searched_errors
 
 _TITLES = {
@@ -306,15 +307,9 @@ class TheoryDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        try:
-            import matplotlib.pyplot as plt
-            from matplotlib.lines import Line2D
-        except ImportError as error:
-            raise ImportError(
-                "TheoryDisplay.plot needs matplotlib: pip install 'sklearn_attn[plot]'."
-            ) from error
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+        ax = axes_or_new(ax, self)
+        from matplotlib.lines import Line2D
+
         is_log = self._is_log()
         if is_log:
             ax.set_xscale("log")

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from ..problems import SLRProblem
 from ._parallel import map_problems
 from ._validation import check_activation, check_positive, check_problem
-from .replica import ReplicaSymmetryWarning, replica_erm
+from .replica import ReplicaSymmetryWarning, order_parameter_vector, replica_erm
 
 _COLUMNS = ("sample_ratio", "alpha", "alpha_key", "signal", "noise")
 _FIT_PARAMS = ("signal", "noise")
@@ -165,12 +165,7 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
 
     def order_parameters(self, X):
         """Predict (m_key, m_value, q_key, q_value, V_key, V_value): (n_experiments, 6)."""
-        return np.array(
-            [
-                [result.m_key, result.m_value, result.q_key, result.q_value, result.V_key, result.V_value]
-                for result in self.results(X)
-            ]
-        )
+        return np.array([order_parameter_vector(result) for result in self.results(X)])
 
     def results(self, X):
         """Solve the theory for every experiment.

@@ -213,7 +213,7 @@ def _starts(problem, sigma_of, sample_ratio, alpha_key, alpha, init):
     informed = np.array([key_scale, scale, 1.05 * key_scale**2, 1.05 * scale**2, *(0.5 * V)])
     uninformed = np.array([0.05, 0.05 * scale, 0.25, 0.25 * scale**2, *V])
     if isinstance(init, ReplicaResult):
-        return [_order_parameters(init)]
+        return [order_parameter_vector(init)]
     if isinstance(init, str):
         named = {
             "auto": [uninformed, informed],
@@ -241,11 +241,12 @@ def _is_rough(result):
 
 
 def _refined(fine, coarse, result, tol, max_iter):
-    start = FixedPoint(x=to_free(_order_parameters(result)), residual=np.inf, n_iter=0, converged=False)
+    start = FixedPoint(x=to_free(order_parameter_vector(result)), residual=np.inf, n_iter=0, converged=False)
     return _result(fine, refine(fine, coarse, start, tol, max_iter), result.n_iter)
 
 
-def _order_parameters(result):
+def order_parameter_vector(result):
+    """Return (m_key, m_value, q_key, q_value, V_key, V_value) of a result, an array of shape (6,)."""
     return np.array(
         [result.m_key, result.m_value, result.q_key, result.q_value, result.V_key, result.V_value]
     )
