@@ -10,12 +10,13 @@ in the data, but no fast method is known to find it. Without any noise the range
 it, at a standard deviation of about 0.05.
 
 Points are that algorithm, `BayesGAMPRegressor`, on data, with the standard error over repetitions. Near the
-upper end of the range it follows its equations only in high dimension. Run it with
+upper end of the range it follows its equations only in high dimension and after many iterations: at the size
+of the paper and N / D = 1.4, 120 of them end at an error of 0.42 where the equations say 0.34. Run it with
 
     pip install ".[plot]" && python examples/theory/plot_hard_phase.py
 
 It saves one figure, `plot_hard_phase.png`, in the current folder. ``--full`` takes the size of the paper
-(arXiv:2509.21936), sqrt(N D) = 10^4, which needs about 8 GB of memory and hours.
+(arXiv:2509.21936), sqrt(N D) = 10^4, which needs about 8 GB of memory and a quarter of an hour.
 """
 
 import argparse
@@ -63,7 +64,7 @@ def main():
     parser.add_argument("--output", default="plot_hard_phase.png", help="where to save the figure")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)  # the last iterate is a prediction as well
-    size, n_repetitions, n_ratios = (10_000, 8, 61) if arguments.full else (600, 4, 31)
+    size, n_repetitions, n_ratios = (10_000, 2, 61) if arguments.full else (600, 4, 31)
     fig, ax = plt.subplots(figsize=(7.5, 5.0), layout="constrained")
 
     ratios = np.geomspace(0.5, 3.0, n_ratios)

@@ -13,7 +13,7 @@ curve together: at this size, by up to 0.1 at small penalties. Run it with
     pip install ".[plot]" && python examples/theory/plot_optimal_alpha.py
 
 It saves one figure, `plot_optimal_alpha.png`, in the current folder. ``--full`` takes the size of the paper
-(arXiv:2509.21936), sqrt(N D) = 10^4, which needs about 16 GB of memory and hours.
+(arXiv:2509.21936), sqrt(N D) = 10^4, which needs about 16 GB of memory and 35 minutes.
 """
 
 import argparse

@@ -6,9 +6,11 @@ from .._compiled import ACTIVATION_CODES
 from ._proximal import potential_derivatives
 
 _MAX_NUMBERS = 2**22  # of the (n, 2L, 2L) matrices held at a time
+# Draws that are looked at: all of short sequences, 4,096 of eight tokens, fewer of longer ones.
+_FEWEST, _MOST_WORK = 2**12, 2**20
 
 
-def replicon(replica_map, x, n_samples=4096):
+def replicon(replica_map, x):
     """Compute the spectral radius of the replicon matrix at a fixed point.
 
         S_ab = n V_a^2 E[sum_{l,m} (d f_a,l / d omega_b,m)^2],   d f / d omega = -(I + H V)^{-1} H
@@ -21,14 +23,13 @@ def replicon(replica_map, x, n_samples=4096):
     replica_map : ReplicaMap
     x : ndarray of shape (6,)
         Its fixed point, at which it was just evaluated.
-    n_samples : int
-        Bound on the draws that are looked at; fewer of long sequences.
 
     Returns
     -------
     float
         Below 1 the solution is stable. Jumps of the proximal point from one minimum to another are
-        not counted.
+        not counted. The average has a heavy tail, from draws whose minima are about to merge, so that it
+        is taken over all draws of short sequences.
     """
     V = x[4:6]
     S = np.zeros((2, 2))
@@ -36,7 +37,7 @@ def replicon(replica_map, x, n_samples=4096):
         L = draws.L
         (_, omega_z, _, _, _, _), sigma, lam = draws.proximal_points(replica_map.activation, x, False, 1e-8)
         z_hat = omega_z + V[1] * lam[:, None] * sigma
-        rows = np.arange(min(lam.shape[0], max(256, n_samples * 8 // max(L, 8))))
+        rows = np.arange(min(lam.shape[0], max(256, _FEWEST * 8 // max(L, 8), _MOST_WORK // L**2)))
         squares = np.zeros((2, 2))
         chunk = max(1, _MAX_NUMBERS // (2 * L) ** 2)
         for start in range(0, rows.size, chunk):

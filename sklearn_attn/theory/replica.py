@@ -51,7 +51,9 @@ class ReplicaResult:
         Their susceptibilities.
     stability : float
         Spectral radius of the replicon matrix. Below 1 the numbers are a prediction; above it replica
-        symmetry is broken and they are not.
+        symmetry is broken and they are not. It is the average of a law with a heavy tail: known to a tenth
+        far below 1, to a third around 1 (spiked, nu 2, n 4, alpha 0.17: 0.76 to 1.03 with 8192 to 32768
+        draws).
     error_estimate : float
         Standard error of `test_error` from the averages over random draws.
     n_iter : int
