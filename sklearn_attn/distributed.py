@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .objective import AttentionObjective, moments
+from .objective import AttentionObjective, gauss_newton_matrix, moments
 from .ragged import check_ragged
 from .regressors._validation import check_parameters, check_sample_weight, check_target
+from .solvers import single_threaded_blas
 
 
 def fit_partitions(estimator, partitions, *, client=None):
@@ -18,6 +19,7 @@ def fit_partitions(estimator, partitions, *, client=None):
     Every worker keeps its sequences. In each evaluation the parameters, 2 D + 2 numbers, go to the workers,
     and the squared error of each partition comes back with its gradient; the objective is a sum over
     sequences, so that the sum over partitions is that of the whole. The solver runs where this is called.
+    After many iterations it asks, as in `fit`, for the curvature as well, (2 D)^2 numbers of every partition.
     The result is that of ``estimator.fit`` on all sequences together, up to the order of summation.
 
     Parameters
@@ -123,6 +125,11 @@ class _RemoteObjective(AttentionObjective):
         terms = _ask(self._actors, "squared_error", self.activation, parameters)
         return tuple(sum(column) for column in zip(*terms, strict=True))
 
+    def gauss_newton_matrix(self, parameters, centre):
+        """Add up the matrices of the partitions; see `AttentionObjective.gauss_newton_matrix`."""
+        model = {"fit_intercept": self.fit_intercept, "fit_offset": self.fit_offset}
+        return sum(_ask(self._actors, "gauss_newton_matrix", self.activation, parameters, centre, model))
+
 
 class _Partition:
     """Sequences in the memory of a worker."""
@@ -156,6 +163,10 @@ class _Partition:
                 token_moments=np.ones((2, self.X.n_features)), n_threads=_threads_of_worker(),
             )  # fmt: skip
         return self.objective.squared_error(parameters)
+
+    def gauss_newton_matrix(self, activation, parameters, centre, model):
+        with single_threaded_blas():
+            return gauss_newton_matrix(self.X, self.sample_weight, activation, parameters, centre, **model)
 
 
 def _threads_of_worker():

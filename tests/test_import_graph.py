@@ -25,7 +25,7 @@ ARROWS = {
     "datasets": {"_backend", "ragged", "problems"},
     "inspection": {"_backend", "ragged", "theory"},
     "theory": {"_backend", "_compiled", "ragged", "problems", "activations"},
-    "distributed": {"ragged", "objective", "regressors"},
+    "distributed": {"ragged", "objective", "regressors", "solvers"},
     "__init__": {"ragged", "regressors"},
 }
 # Not pandas: scikit-learn itself imports it where it is installed.

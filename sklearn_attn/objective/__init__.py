@@ -2,7 +2,16 @@
 
 from ._batch import shared_pass
 from ._coordinates import AttentionParameters, moments
-from ._curvature import GaussNewton
-from ._objective import AttentionObjective, project
+from ._curvature import curvature_cost, gauss_newton_matrix
+from ._objective import AttentionObjective
+from ._projection import project
 
-__all__ = ["AttentionObjective", "AttentionParameters", "GaussNewton", "moments", "project", "shared_pass"]
+__all__ = [
+    "AttentionObjective",
+    "AttentionParameters",
+    "curvature_cost",
+    "gauss_newton_matrix",
+    "moments",
+    "project",
+    "shared_pass",
+]

@@ -15,6 +15,7 @@ from numba.extending import overload
 from .._backend import to_numpy
 from .._compiled import ACTIVATION_CODES, jit
 from ..ragged import Segments
+from ._coordinates import activation_at
 from ._cpu import (
     _exponentials,
     _potentials,
@@ -23,7 +24,8 @@ from ._cpu import (
     n_threads_for,
     split_tokens,
 )
-from ._objective import activation_at, generic_squared_error, has_cpu_kernel, project
+from ._objective import generic_squared_error, has_cpu_kernel
+from ._projection import project
 from ._threads import ThreadTeam
 
 # Bytes of a block as float64, of which a core's L2 cache holds the block and the products with it.

@@ -205,3 +205,8 @@ def _inverse_root(squares):
 def _refuse_overflow(number, name):
     if not math.isfinite(number):
         raise ValueError(f"The squares of {name} overflow their float type: divide {name} by a typical size.")
+
+
+def activation_at(activation, parameters):
+    """Return the activation with the offset of the parameters, where it has one."""
+    return activation.with_offset(parameters.offset) if activation.has_offset else activation

@@ -6,80 +6,118 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
+from .._backend import is_numpy_array
 from ..ragged import Segments
+from ._coordinates import activation_at
 from ._cpu import n_threads_for
-from ._objective import activation_at, project
+from ._projection import project
 from ._threads import ThreadTeam
 
 # Numbers of derivatives that are held at a time.
 _BLOCK_NUMBERS = 2**20
+# The largest number of rows of a matrix (64 MB).
+_MAX_SIZE = 2800
 
 
-class GaussNewton:
-    """The matrix 2 sum_i w_i J_i J_i^T, with J_i the derivatives of b + f(X_i), at one point.
+def curvature_cost(X):
+    """Estimate what a `GaussNewton` and its factors cost, in passes over X, by multiplications.
+
+    Parameters
+    ----------
+    X : RaggedArray
+
+    Returns
+    -------
+    float
+        Infinite where the matrix would be too large or the tokens are not in a NumPy array.
+    """
+    size = 2 * X.n_features
+    if size > _MAX_SIZE or not is_numpy_array(X.values):
+        return math.inf
+    return (len(X) + size / 3) * size**2 / (4 * X.n_tokens * X.n_features)
+
+
+def gauss_newton_matrix(X, sample_weight, activation, parameters, centre, fit_intercept, fit_offset):
+    """Compute 2 sum_i w_i J_i J_i^T, with J_i the derivatives of b + f(X_i).
 
     With a the pullback of z through the weights, d f / d chi,
 
         df/dk = X^T a / sqrt(D),   df/dv = X^T sigma / sqrt(D) - m / sqrt(D),   df/db = 1,   df/dc = sum a
 
-    where m / sqrt(D) is what centring takes out, see `Coordinates`. It is the second derivative of the
-    squared error but for terms with the residuals.
+    where m / sqrt(D) is what centring takes out, see `Coordinates`.
 
     Parameters
     ----------
-    objective : AttentionObjective
+    X : RaggedArray
         With tokens in a NumPy array.
-    theta : ndarray of float64 of shape (n_parameters,)
+    sample_weight : ndarray of float64 of shape (n,)
+    activation : Activation
+    parameters : AttentionParameters
         The point.
+    centre : ndarray of float64 of shape (D,)
+        m / sqrt(D).
+    fit_intercept, fit_offset : bool
+        Whether b and c are parameters.
 
-    Attributes
-    ----------
-    matrix : ndarray of float64 of shape (n_parameters, n_parameters)
+    Returns
+    -------
+    ndarray of float64 of shape (n_parameters, n_parameters)
         In the units of k, v, the intercept after centring, and c.
 
     Notes
     -----
     The work is a product of n (2 D)^2 multiplications; BLAS should be held to one thread meanwhile.
     """
+    D = X.n_features
+    size = 2 * D + fit_intercept + fit_offset
+    activation = activation_at(activation, parameters)
+    scores, token_values = project(X, parameters.key, parameters.value)
+    segments = Segments(X.offsets, scores)
+    scale = 1.0 / math.sqrt(D)
+    pooled = segments.map(activation.weights, scores)
+    slopes = segments.map(activation.pullback, scores, token_values)
+    root = np.sqrt(2.0 * sample_weight)
+    n = max(1, _BLOCK_NUMBERS // size)
+    n_threads = n_threads_for(X.values.size)
+    matrices = np.zeros((n_threads, size, size))
 
-    def __init__(self, objective, theta):
-        X, D = objective.X, objective.X.n_features
-        parameters = objective.unpack(theta)
-        activation = activation_at(objective.activation, parameters)
-        scores, token_values = project(X, parameters.key, parameters.value)
-        segments = Segments(X.offsets, scores)
-        scale = 1.0 / math.sqrt(D)
-        pooled = segments.map(activation.weights, scores)
-        slopes = segments.map(activation.pullback, scores, token_values)
-        root = np.sqrt(2.0 * objective.sample_weight)
-        n = max(1, _BLOCK_NUMBERS // theta.size)
-        n_threads = n_threads_for(X.values.size)
-        matrices = np.zeros((n_threads, theta.size, theta.size))
+    def add_blocks(thread):
+        for first in range(thread * n, len(X), n * n_threads):
+            offsets = X.offsets[first : first + n + 1]
+            start, stop = int(offsets[0]), int(offsets[-1])
+            shape = offsets.size - 1, stop - start
+            block, tokens = X.values[start:stop], np.arange(stop - start)
+            jacobian = np.empty((shape[0], size))
+            for column, weights in ((0, slopes), (D, pooled)):
+                pooling = csr_array((weights[start:stop] * scale, tokens, offsets - start), shape=shape)
+                jacobian[:, column : column + D] = pooling @ block
+            jacobian[:, D : 2 * D] -= centre
+            if fit_intercept:
+                jacobian[:, 2 * D] = 1.0
+            if fit_offset:
+                jacobian[:, -1] = np.add.reduceat(slopes[start:stop], offsets[:-1] - start)
+            jacobian *= root[first : first + n, None]
+            matrices[thread] += jacobian.T @ jacobian
 
-        def add_blocks(thread):
-            for first in range(thread * n, len(X), n * n_threads):
-                offsets = X.offsets[first : first + n + 1]
-                start, stop = int(offsets[0]), int(offsets[-1])
-                shape = offsets.size - 1, stop - start
-                block, tokens = X.values[start:stop], np.arange(stop - start)
-                jacobian = np.empty((shape[0], theta.size))
-                for column, weights in ((0, slopes), (D, pooled)):
-                    pooling = csr_array((weights[start:stop] * scale, tokens, offsets - start), shape=shape)
-                    jacobian[:, column : column + D] = pooling @ block
-                jacobian[:, D : 2 * D] -= objective.coordinates.centre
-                if objective.fit_intercept:
-                    jacobian[:, 2 * D] = 1.0
-                if objective.fit_offset:
-                    jacobian[:, -1] = np.add.reduceat(slopes[start:stop], offsets[:-1] - start)
-                jacobian *= root[first : first + n, None]
-                matrices[thread] += jacobian.T @ jacobian
+    team = ThreadTeam(n_threads)
+    try:
+        team.run(add_blocks)
+    finally:
+        team.close()
+    return matrices.sum(axis=0)
 
-        team = ThreadTeam(n_threads)
-        try:
-            team.run(add_blocks)
-        finally:
-            team.close()
-        self.matrix = matrices.sum(axis=0)
+
+class GaussNewton:
+    """The second derivative of the squared error, but for terms with the residuals, at one point.
+
+    Parameters
+    ----------
+    matrix : ndarray of float64 of shape (n_parameters, n_parameters)
+        As `gauss_newton_matrix` computes it.
+    """
+
+    def __init__(self, matrix):
+        self.matrix = matrix
 
     def inverse(self, objective):
         """Return the product with the inverse curvature of an objective in its coordinates, as a function.

@@ -7,7 +7,8 @@ import numpy as np
 from .._backend import is_numpy_array, to_numpy
 from ..ragged import Segments
 from . import _cpu, _generic
-from ._coordinates import AttentionParameters, Coordinates, like
+from ._coordinates import AttentionParameters, Coordinates, activation_at, like
+from ._curvature import GaussNewton, gauss_newton_matrix
 
 
 class AttentionObjective:
@@ -207,6 +208,27 @@ class AttentionObjective:
         terms = self._squared_error(X, segments, self.y[batch], self.sample_weight[batch], parameters)
         return AttentionParameters(*terms[1:])
 
+    def gauss_newton(self, theta):
+        """Compute the Gauss-Newton matrix at theta; the work of many passes, two of which read X.
+
+        Parameters
+        ----------
+        theta : ndarray of float64 of shape (n_parameters,)
+
+        Returns
+        -------
+        GaussNewton
+        """
+        self.n_passes += 2
+        return GaussNewton(self.gauss_newton_matrix(self.unpack(theta), self.coordinates.centre))
+
+    def gauss_newton_matrix(self, parameters, centre):
+        """Compute its matrix; see `_curvature.gauss_newton_matrix`."""
+        return gauss_newton_matrix(
+            self.X, self.sample_weight, self.activation, parameters, centre, self.fit_intercept,
+            self.fit_offset,
+        )  # fmt: skip
+
     def stop_criterion(self, theta):
         """Compute the Euclidean norm of the gradient of J / (2 W s_y^2) at theta."""
         return float(np.linalg.norm(self.value_and_gradient(theta)[1]))
@@ -245,31 +267,6 @@ def generic_squared_error(X, segments, y, sample_weight, activation, parameters)
     )  # fmt: skip
     to_float64 = [to_numpy(g).astype(np.float64) for g in (key_gradient, value_gradient)]
     return (error, *to_float64, *rest)
-
-
-def activation_at(activation, parameters):
-    """Return the activation with the offset of the parameters, where it has one."""
-    return activation.with_offset(parameters.offset) if activation.has_offset else activation
-
-
-def project(X, key, value):
-    """Compute the scores X k / sqrt(D) and token values X v / sqrt(D) of all tokens.
-
-    Parameters
-    ----------
-    X : RaggedArray
-    key, value : array of shape (D,)
-
-    Returns
-    -------
-    scores, token_values : arrays of shape (n_tokens,)
-        float64 on the CPU, otherwise in the namespace and dtype of X.
-    """
-    if not is_numpy_array(X.values):
-        return _generic.project(X.values, like(key, X.values), like(value, X.values))
-    key, value = (np.asarray(x, dtype=np.float64) for x in (key, value))
-    with _cpu.FusedKernel(X) as kernel:
-        return kernel.project(key, value)
 
 
 def has_cpu_kernel(X, activation):

@@ -7,13 +7,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from ..objective import AttentionObjective, AttentionParameters
+from ..objective import AttentionObjective, AttentionParameters, curvature_cost
 from ..ragged import check_ragged, validate_ragged
-from ..solvers import Schedule, SGDState, lbfgs, sgd, sgd_pass
+from ..solvers import Renewal, Schedule, SGDState, lbfgs, sgd, sgd_pass
 from ._model import AttentionModel, order, refuse_overflow
 from ._starts import starting_points
 from ._validation import check_init, check_parameters, check_sample_weight, check_target
 
+# Iterations of L-BFGS before the Gauss-Newton matrix is worth its making, and how much faster its matrix
+# products multiply than a pass does.
+_PATIENCE = 30
+_SPEED_OF_PRODUCTS = 8.0
 LBFGS_ADVICE = (
     "Raise alpha or max_iter, whiten correlated features (TokenTransformer(PCA(whiten=True))), or "
     "accept a larger tol."
@@ -23,6 +27,14 @@ _ADVICE = {
     "sgd": "Lower learning_rate, let the steps shrink with power_t above 0.5 or set average=True, raise "
     "max_iter or tol, or use solver='lbfgs'; partial_fit makes single passes without this warning.",
 }
+
+
+def _renewal(objective):
+    """Give L-BFGS the Gauss-Newton matrix once its passes have cost as much."""
+    if objective.backend == "generic":
+        return None
+    cost = curvature_cost(objective.X) / _SPEED_OF_PRODUCTS
+    return Renewal(max(_PATIENCE, cost), lambda theta: objective.gauss_newton(theta).inverse(objective))
 
 
 def _has_partial_fit(estimator):
@@ -200,7 +212,7 @@ class BaseAttentionRegressor(AttentionModel):
     def _solve(self, objective, start, random_state):
         options = {"max_iter": self.max_iter, "tol": self.tol, "callback": self._report()}
         if self.solver == "lbfgs":
-            return lbfgs(objective, start, **options)
+            return lbfgs(objective, start, renewal=_renewal(objective), **options)
         return sgd(objective, start, self._schedule(), random_state=random_state, **options)
 
     def _advice(self, result):

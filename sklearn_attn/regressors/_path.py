@@ -1,13 +1,12 @@
 """A path of penalties, on several weightings of the same sequences, in shared passes over X."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from ..objective import AttentionObjective, GaussNewton, moments, shared_pass
+from ..objective import AttentionObjective, curvature_cost, moments, shared_pass
 from ..solvers import SolverResult, lbfgs_steps, run_in_lockstep, single_threaded_blas
 from ._model import order, refuse_overflow
 from ._starts import start_steps
@@ -15,9 +14,8 @@ from ._starts import start_steps
 # Below this norm of v, in the coordinates in which token values of the size of y have norm about one, a
 # solution tells a neighbouring penalty nothing: k = v = 0 may be a saddle there.
 _COLLAPSED = 1e-3
-# Passes at one penalty that the curvature would not spare, and the largest size of its matrix (64 MB).
+# Passes at one penalty that the curvature would not spare.
 _FEW_PASSES = 8
-_MAX_CURVATURE = 2800
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class PenaltyPath:
         self._pass = shared_pass(X, y, sample_weights, activation)
         self.n_passes = 1
         self._curvature, self._last_passes = None, 0
-        self._curvature_cost = self._cost_of_curvature()
+        self._curvature_cost = curvature_cost(X) / len(sample_weights)
 
     def __enter__(self):
         return self
@@ -150,17 +148,10 @@ class PenaltyPath:
             sample_weight=self.sample_weights[row], token_moments=self._moments[row], **self._model,
         )  # fmt: skip
 
-    def _cost_of_curvature(self):
-        """Estimate what the Gauss-Newton matrix and its factors cost, in passes, by multiplications."""
-        X, size = self.X, 2 * self.X.n_features
-        if not self._pass.reads_at_once or size > _MAX_CURVATURE:
-            return math.inf
-        return (len(X) + size / 3) * size**2 / (4 * len(self.sample_weights) * X.values.size)
-
     def _renew_curvature(self, previous):
         """Compute the curvature anew if the passes at the last penalty cost more than that."""
         if previous is not None and self._last_passes > _FEW_PASSES + self._curvature_cost:
-            self._curvature = GaussNewton(previous[-1].objective, previous[-1].result.params)
+            self._curvature = previous[-1].objective.gauss_newton(previous[-1].result.params)
             self.n_passes += 2
 
     def _runs(self, penalty, alpha, alpha_key, previous):

@@ -1,13 +1,15 @@
 """How the objective is minimised."""
 
 from ._blas import single_threaded_blas
-from ._lbfgs import lbfgs
-from ._lbfgs_batch import CurvaturePairs, lbfgs_steps, run_in_lockstep
+from ._curvature_pairs import CurvaturePairs
+from ._lbfgs import Renewal, lbfgs, lbfgs_steps
+from ._lockstep import run_in_lockstep
 from ._result import SolverResult
 from ._sgd import Schedule, SGDState, sgd, sgd_pass
 
 __all__ = [
     "CurvaturePairs",
+    "Renewal",
     "SGDState",
     "Schedule",
     "SolverResult",

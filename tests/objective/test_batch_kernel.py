@@ -5,7 +5,7 @@ import pytest
 
 from sklearn_attn import RaggedArray
 from sklearn_attn.activations import ACTIVATIONS
-from sklearn_attn.objective import AttentionObjective, AttentionParameters, GaussNewton, _batch, _cpu, moments
+from sklearn_attn.objective import AttentionObjective, AttentionParameters, _batch, _cpu, moments
 from sklearn_attn.objective._objective import generic_squared_error
 from sklearn_attn.ragged import Segments
 
@@ -108,7 +108,7 @@ def test_gauss_newton_is_the_curvature_where_residuals_vanish(activation, fit_in
     # so that residuals vanish; the penalty's own second derivative is exact
     objective = AttentionObjective(X, predictions[0], activation, **options)
     theta = objective.pack(chosen)
-    inverse = GaussNewton(objective, theta).inverse(objective)
+    inverse = objective.gauss_newton(theta).inverse(objective)
     steps = 1e-6 * np.eye(theta.size)
     hessian = [
         (objective.value_and_gradient(theta + step)[1] - objective.value_and_gradient(theta - step)[1]) / 2e-6

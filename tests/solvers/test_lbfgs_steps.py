@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from sklearn_attn.solvers import CurvaturePairs, lbfgs_steps, run_in_lockstep
+from sklearn_attn.solvers import CurvaturePairs, Renewal, lbfgs_steps, run_in_lockstep
 
 SCALES, CENTRE = np.logspace(0, 3, 12), np.arange(12.0)
 
@@ -105,6 +105,38 @@ def test_known_curvature_saves_iterations():
     assert again.n_iter < cold.n_iter / 2
     exact, _ = solve(quadratic, np.zeros(12), inverse=lambda vector: vector / SCALES)
     assert exact.n_iter <= 2
+
+
+def test_renewed_curvature_saves_iterations():
+    rng = np.random.default_rng(0)
+    scales = np.logspace(0, 6, 60)
+    start, asked = rng.standard_normal(60), []
+
+    def stretched(x):
+        return 0.5 * float(scales @ x**2), scales * x
+
+    def inverse_at(point):
+        asked.append(point)
+        return lambda vector: vector / scales
+
+    plain, _ = solve(stretched, start)
+    renewed, points = solve(stretched, start, renewal=Renewal(10, inverse_at))
+    assert plain.n_iter > 40
+    assert (renewed.converged, renewed.n_iter) == (True, 11)  # the step of the exact metric is Newton's
+    assert len(asked) == 1
+    assert any(np.array_equal(asked[0], point) for point in points)
+
+
+def test_renewals_become_rarer_and_may_fail():
+    asked = []
+    plain, all_points = solve(quadratic, np.zeros(12))
+    result, points = solve(quadratic, np.zeros(12), renewal=Renewal(4, asked.append))
+    np.testing.assert_array_equal(result.params, plain.params)  # None keeps what there is
+    assert len(points) == len(all_points)
+    patience, at, expected = 4.0, 5.0, 0
+    while at <= plain.n_iter:
+        patience, at, expected = 1.5 * patience, at + 1.5 * patience, expected + 1
+    assert 1 < len(asked) == expected
 
 
 def test_the_recursion_is_the_bfgs_matrix():

@@ -1,0 +1,27 @@
+"""Scores and token values of all tokens, on any device."""
+
+import numpy as np
+
+from .._backend import is_numpy_array
+from . import _cpu, _generic
+from ._coordinates import like
+
+
+def project(X, key, value):
+    """Compute the scores X k / sqrt(D) and token values X v / sqrt(D) of all tokens.
+
+    Parameters
+    ----------
+    X : RaggedArray
+    key, value : array of shape (D,)
+
+    Returns
+    -------
+    scores, token_values : arrays of shape (n_tokens,)
+        float64 on the CPU, otherwise in the namespace and dtype of X.
+    """
+    if not is_numpy_array(X.values):
+        return _generic.project(X.values, like(key, X.values), like(value, X.values))
+    key, value = (np.asarray(x, dtype=np.float64) for x in (key, value))
+    with _cpu.FusedKernel(X) as kernel:
+        return kernel.project(key, value)
