@@ -1,6 +1,7 @@
 """The Gauss-Newton matrix: curvature of the squared error that is known without differences."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -13,8 +14,9 @@ from ._cpu import n_threads_for
 from ._projection import project
 from ._threads import ThreadTeam
 
-# Numbers of derivatives that are held at a time.
+# Numbers of derivatives that are held at a time, and of tokens, of which float32 ones are copied.
 _BLOCK_NUMBERS = 2**20
+_TOKEN_NUMBERS = 2**22
 # The largest number of rows of a matrix (64 MB).
 _MAX_SIZE = 2800
 
@@ -77,13 +79,13 @@ def gauss_newton_matrix(X, sample_weight, activation, parameters, centre, fit_in
     pooled = segments.map(activation.weights, scores)
     slopes = segments.map(activation.pullback, scores, token_values)
     root = np.sqrt(2.0 * sample_weight)
-    n = max(1, _BLOCK_NUMBERS // size)
+    blocks = _blocks(X.offsets, max(1, _BLOCK_NUMBERS // size), _TOKEN_NUMBERS // D)
     n_threads = n_threads_for(X.values.size)
     matrices = np.zeros((n_threads, size, size))
 
     def add_blocks(thread):
-        for first in range(thread * n, len(X), n * n_threads):
-            offsets = X.offsets[first : first + n + 1]
+        for first, last in blocks[thread::n_threads]:
+            offsets = X.offsets[first : last + 1]
             start, stop = int(offsets[0]), int(offsets[-1])
             shape = offsets.size - 1, stop - start
             block, tokens = X.values[start:stop], np.arange(stop - start)
@@ -96,7 +98,7 @@ def gauss_newton_matrix(X, sample_weight, activation, parameters, centre, fit_in
                 jacobian[:, 2 * D] = 1.0
             if fit_offset:
                 jacobian[:, -1] = np.add.reduceat(slopes[start:stop], offsets[:-1] - start)
-            jacobian *= root[first : first + n, None]
+            jacobian *= root[first:last, None]
             matrices[thread] += jacobian.T @ jacobian
 
     team = ThreadTeam(n_threads)
@@ -105,6 +107,22 @@ def gauss_newton_matrix(X, sample_weight, activation, parameters, centre, fit_in
     finally:
         team.close()
     return matrices.sum(axis=0)
+
+
+def _blocks(offsets, n_sequences, n_tokens):
+    """Cut the sequences into blocks of at most so many, and of at most so many tokens or of one sequence.
+
+    Returns
+    -------
+    list of (int, int)
+        The first and one past the last sequence of every block.
+    """
+    bounds = [0]
+    while bounds[-1] < offsets.size - 1:
+        first = bounds[-1]
+        fitting = int(np.searchsorted(offsets, offsets[first] + n_tokens, side="right")) - 1
+        bounds.append(min(max(fitting, first + 1), first + n_sequences, offsets.size - 1))
+    return list(pairwise(bounds))
 
 
 class GaussNewton:

@@ -1,11 +1,13 @@
 """Many problems in one pass against one problem at a time."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from sklearn_attn import RaggedArray
 from sklearn_attn.activations import ACTIVATIONS
-from sklearn_attn.objective import AttentionObjective, AttentionParameters, _batch, _cpu, moments
+from sklearn_attn.objective import AttentionObjective, AttentionParameters, _batch, _cpu, _curvature, moments
 from sklearn_attn.objective._objective import generic_squared_error
 from sklearn_attn.ragged import Segments
 
@@ -115,3 +117,19 @@ def test_gauss_newton_is_the_curvature_where_residuals_vanish(activation, fit_in
         for step in steps
     ]
     np.testing.assert_allclose([inverse(row) for row in hessian], np.eye(theta.size), atol=1e-5)
+
+
+@every
+def test_the_matrix_is_the_same_whatever_the_blocks(activation, monkeypatch):
+    X, y, weights, parameters, _ = problem(LENGTHS["mixed"])
+    objective = AttentionObjective(X, y, activation, alpha_key=0.3, alpha_value=0.2, sample_weight=weights[0])
+    theta = objective.pack(parameters[1])
+    whole = objective.gauss_newton(theta).matrix
+    monkeypatch.setattr(_curvature, "_TOKEN_NUMBERS", 7 * X.n_features)
+    blocks = _curvature._blocks(X.offsets, 3, 7)
+    sizes = [(last - first, X.offsets[last] - X.offsets[first]) for first, last in blocks]
+    assert (blocks[0][0], blocks[-1][1]) == (0, len(X))
+    assert len(blocks) > 3
+    assert all(a[1] == b[0] for a, b in pairwise(blocks))
+    assert all(n == 1 or (n <= 3 and tokens <= 7) for n, tokens in sizes)
+    np.testing.assert_allclose(objective.gauss_newton(theta).matrix, whole, rtol=1e-12, atol=1e-12)
