@@ -290,7 +290,8 @@ QUOTED = [
     # with infinite variance where minima merge: its error falls slower than 1 / sqrt(points).
     (SPIKED, 4.0, 1.0, 0.18, 0.02),
     (SLRProblem("spiked", 1.0, 3), 4.0, 0.3, 0.59, 0.09),
-    (SLRProblem("spiked", 1.0, 3), 20.0, 0.1, 0.53, 0.13),
+    # Quoted as .53; few draws give anything from .37 to .95 here, 65,536 of them .398 to .417 over five seeds
+    (SLRProblem("spiked", 1.0, 3), 20.0, 0.1, 0.40, 0.03),
     (SLRProblem("max", INF, 3), 4.0, 0.1, 0.44, 0.08),
     pytest.param(SLRProblem("max", INF, 3), 4.0, 0.01, 0.67, 0.1, marks=pytest.mark.slow),
 ]
