@@ -7,7 +7,8 @@ Two ways to use a cluster, here a local one of two worker processes:
 1. `GridSearchCV` through joblib's Dask backend: every worker fits whole models, for data that fit into the
    memory of each of them.
 2. `fit_partitions`: every worker holds a part of the sequences, and one model is fitted to all of them, for
-   data that fit into the memory of none. Only parameters and gradients travel.
+   data that fit into the memory of none. Only parameters and gradients travel, and in a long fit a few
+   matrices of curvature.
 
 A worker of one thread should also compute with one: NUMBA_NUM_THREADS=1 keeps threads times workers at the
 number of cores. Run it with
