@@ -14,6 +14,8 @@ from ._starts import start_steps
 # Below this norm of v, in the coordinates in which token values of the size of y have norm about one, a
 # solution tells a neighbouring penalty nothing: k = v = 0 may be a saddle there.
 _COLLAPSED = 1e-3
+# Pairs that came along from penalties before are stale: 200 took a tenth to a half longer than these.
+_N_PAIRS = 50
 # Passes at one penalty that the curvature would not spare.
 _FEW_PASSES = 8
 
@@ -158,7 +160,7 @@ class PenaltyPath:
         """Prepare the minimisations at one penalty, one for every weighting and start."""
         objectives = [self.objective(row, alpha, alpha_key) for row in range(len(previous))]
         inverse = self._curvature.inverse(objectives[-1]) if self._curvature is not None else None
-        solver = self._solver | {"inverse": inverse}
+        solver = self._solver | {"inverse": inverse, "n_pairs": _N_PAIRS}
         offset = getattr(self.activation, "offset", 0.0)
         for row, (objective, fit) in enumerate(zip(objectives, previous, strict=True)):
             goes_on = fit is not None and not _has_collapsed(fit)

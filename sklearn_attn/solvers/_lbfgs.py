@@ -67,8 +67,17 @@ def lbfgs(objective, start, *, max_iter=1000, tol=1e-5, renewal=None, callback=N
 
 
 def lbfgs_steps(
-    start, *, max_iter=1000, tol=1e-5, evaluation=None, pairs=(), inverse=None, renewal=None, callback=None
-):
+    start,
+    *,
+    max_iter=1000,
+    tol=1e-5,
+    evaluation=None,
+    pairs=(),
+    inverse=None,
+    renewal=None,
+    n_pairs=None,
+    callback=None,
+):  # fmt: skip
     """Minimise a smooth function by L-BFGS, as a generator.
 
     Parameters
@@ -86,6 +95,8 @@ def lbfgs_steps(
         The product with an approximate inverse Hessian, from a vector to a vector.
     renewal : Renewal, optional
         How to find a better `inverse` where many iterations are needed.
+    n_pairs : int, optional
+        How many `CurvaturePairs` are kept.
     callback : callable, optional
         Called after every iteration with (n_iter, objective, stop_crit).
 
@@ -101,7 +112,7 @@ def lbfgs_steps(
     """
     theta = start
     value, gradient = (yield theta) if evaluation is None else evaluation
-    pairs = CurvaturePairs(theta.size, pairs)
+    pairs = CurvaturePairs(theta.size, pairs, n_pairs)
     loss_curve = [value]
     norm = float(np.linalg.norm(gradient))
     message = "the start is stationary" if norm <= tol else "converged"
@@ -114,7 +125,7 @@ def lbfgs_steps(
             next_renewal += patience
             renewed = renewal.inverse_at(theta)
             if renewed is not None:
-                pairs, inverse = CurvaturePairs(theta.size), renewed
+                pairs, inverse = CurvaturePairs(theta.size, size=n_pairs), renewed
         found = None
         while found is None:
             direction = pairs.direction(gradient, inverse)
@@ -124,7 +135,10 @@ def lbfgs_steps(
             if found is None:
                 if not len(pairs) and inverse is None:
                     break
-                pairs, inverse = CurvaturePairs(theta.size), None  # once more along the gradient
+                pairs, inverse = (
+                    CurvaturePairs(theta.size, size=n_pairs),
+                    None,
+                )  # once more along the gradient
         if found is None:
             break
         new_theta, value, new_gradient = found
