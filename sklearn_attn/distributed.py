@@ -125,10 +125,10 @@ class _RemoteObjective(AttentionObjective):
         terms = _ask(self._actors, "squared_error", self.activation, parameters)
         return tuple(sum(column) for column in zip(*terms, strict=True))
 
-    def gauss_newton_matrix(self, parameters, centre):
+    def gauss_newton_matrix(self, parameters):
         """Add up the matrices of the partitions; see `AttentionObjective.gauss_newton_matrix`."""
-        model = {"fit_intercept": self.fit_intercept, "fit_offset": self.fit_offset}
-        return sum(_ask(self._actors, "gauss_newton_matrix", self.activation, parameters, centre, model))
+        point = self.activation, parameters, self.coordinates.centre, self.fit_intercept, self.fit_offset
+        return sum(_ask(self._actors, "gauss_newton_matrix", *point))
 
 
 class _Partition:
@@ -164,9 +164,9 @@ class _Partition:
             )  # fmt: skip
         return self.objective.squared_error(parameters)
 
-    def gauss_newton_matrix(self, activation, parameters, centre, model):
+    def gauss_newton_matrix(self, *point):
         with single_threaded_blas():
-            return gauss_newton_matrix(self.X, self.sample_weight, activation, parameters, centre, **model)
+            return gauss_newton_matrix(self.X, self.sample_weight, *point, n_threads=_threads_of_worker())
 
 
 def _threads_of_worker():

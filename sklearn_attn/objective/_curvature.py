@@ -39,7 +39,9 @@ def curvature_cost(X):
     return (len(X) + size / 3) * size**2 / (4 * X.n_tokens * X.n_features)
 
 
-def gauss_newton_matrix(X, sample_weight, activation, parameters, centre, fit_intercept, fit_offset):
+def gauss_newton_matrix(
+    X, sample_weight, activation, parameters, centre, fit_intercept, fit_offset, n_threads=None
+):
     """Compute 2 sum_i w_i J_i J_i^T, with J_i the derivatives of b + f(X_i).
 
     With a the pullback of z through the weights, d f / d chi,
@@ -60,6 +62,8 @@ def gauss_newton_matrix(X, sample_weight, activation, parameters, centre, fit_in
         m / sqrt(D).
     fit_intercept, fit_offset : bool
         Whether b and c are parameters.
+    n_threads : int, optional
+        By default what Numba says.
 
     Returns
     -------
@@ -73,14 +77,14 @@ def gauss_newton_matrix(X, sample_weight, activation, parameters, centre, fit_in
     D = X.n_features
     size = 2 * D + fit_intercept + fit_offset
     activation = activation_at(activation, parameters)
-    scores, token_values = project(X, parameters.key, parameters.value)
+    scores, token_values = project(X, parameters.key, parameters.value, n_threads)
     segments = Segments(X.offsets, scores)
     scale = 1.0 / math.sqrt(D)
     pooled = segments.map(activation.weights, scores)
     slopes = segments.map(activation.pullback, scores, token_values)
     root = np.sqrt(2.0 * sample_weight)
     blocks = _blocks(X.offsets, max(1, _BLOCK_NUMBERS // size), _TOKEN_NUMBERS // D)
-    n_threads = n_threads_for(X.values.size)
+    n_threads = n_threads_for(X.values.size, n_threads)
     matrices = np.zeros((n_threads, size, size))
 
     def add_blocks(thread):

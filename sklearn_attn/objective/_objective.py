@@ -220,13 +220,13 @@ class AttentionObjective:
         GaussNewton
         """
         self.n_passes += 2
-        return GaussNewton(self.gauss_newton_matrix(self.unpack(theta), self.coordinates.centre))
+        return GaussNewton(self.gauss_newton_matrix(self.unpack(theta)))
 
-    def gauss_newton_matrix(self, parameters, centre):
+    def gauss_newton_matrix(self, parameters):
         """Compute its matrix; see `_curvature.gauss_newton_matrix`."""
         return gauss_newton_matrix(
-            self.X, self.sample_weight, self.activation, parameters, centre, self.fit_intercept,
-            self.fit_offset,
+            self.X, self.sample_weight, self.activation, parameters, self.coordinates.centre,
+            self.fit_intercept, self.fit_offset, self._n_threads,
         )  # fmt: skip
 
     def stop_criterion(self, theta):

@@ -7,13 +7,15 @@ from . import _cpu, _generic
 from ._coordinates import like
 
 
-def project(X, key, value):
+def project(X, key, value, n_threads=None):
     """Compute the scores X k / sqrt(D) and token values X v / sqrt(D) of all tokens.
 
     Parameters
     ----------
     X : RaggedArray
     key, value : array of shape (D,)
+    n_threads : int, optional
+        On the CPU; by default what Numba says.
 
     Returns
     -------
@@ -23,5 +25,5 @@ def project(X, key, value):
     if not is_numpy_array(X.values):
         return _generic.project(X.values, like(key, X.values), like(value, X.values))
     key, value = (np.asarray(x, dtype=np.float64) for x in (key, value))
-    with _cpu.FusedKernel(X) as kernel:
+    with _cpu.FusedKernel(X, n_threads=n_threads) as kernel:
         return kernel.project(key, value)

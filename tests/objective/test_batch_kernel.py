@@ -133,3 +133,17 @@ def test_the_matrix_is_the_same_whatever_the_blocks(activation, monkeypatch):
     assert all(a[1] == b[0] for a, b in pairwise(blocks))
     assert all(n == 1 or (n <= 3 and tokens <= 7) for n, tokens in sizes)
     np.testing.assert_allclose(objective.gauss_newton(theta).matrix, whole, rtol=1e-12, atol=1e-12)
+
+
+def test_the_matrix_keeps_to_its_threads(monkeypatch):
+    asked = []
+    for module in (_curvature, _cpu):
+        team = module.ThreadTeam
+        monkeypatch.setattr(module, "ThreadTeam", lambda n, team=team: asked.append(n) or team(n))
+    rng = np.random.default_rng(0)
+    X = RaggedArray.from_flat(rng.standard_normal((30_000, 10)), lengths=[3] * 10_000)
+    objective = AttentionObjective(
+        X, rng.standard_normal(len(X)), ACTIVATIONS["softmax"](), alpha_key=1.0, alpha_value=1.0, n_threads=1
+    )
+    objective.gauss_newton(np.zeros(objective.n_parameters))
+    assert asked == [1, 1]
