@@ -31,8 +31,6 @@ _ADVICE = {
 
 def _renewal(objective):
     """Give L-BFGS the Gauss-Newton matrix once its passes have cost as much."""
-    if objective.backend == "generic":
-        return None
     cost = curvature_cost(objective.X) / _SPEED_OF_PRODUCTS
     return Renewal(max(_PATIENCE, cost), lambda theta: objective.gauss_newton(theta).inverse(objective))
 

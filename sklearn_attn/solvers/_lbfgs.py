@@ -67,15 +67,7 @@ def lbfgs(objective, start, *, max_iter=1000, tol=1e-5, renewal=None, callback=N
 
 
 def lbfgs_steps(
-    start,
-    *,
-    max_iter=1000,
-    tol=1e-5,
-    evaluation=None,
-    pairs=(),
-    inverse=None,
-    renewal=None,
-    n_pairs=None,
+    start, *, max_iter=1000, tol=1e-5, evaluation=None, pairs=(), inverse=None, renewal=None, n_pairs=None,
     callback=None,
 ):  # fmt: skip
     """Minimise a smooth function by L-BFGS, as a generator.
@@ -116,11 +108,10 @@ def lbfgs_steps(
     loss_curve = [value]
     norm = float(np.linalg.norm(gradient))
     message = "the start is stationary" if norm <= tol else "converged"
-    next_renewal, patience = (
-        (renewal.patience + 1, renewal.patience) if renewal is not None else (math.inf, 0)
-    )
+    patience = math.inf if renewal is None else renewal.patience
+    next_renewal = patience  # iterations before it
     while norm > tol and len(loss_curve) <= max_iter:
-        if len(loss_curve) >= next_renewal:
+        if len(loss_curve) - 1 >= next_renewal:
             patience *= _GROWTH
             next_renewal += patience
             renewed = renewal.inverse_at(theta)
@@ -135,10 +126,8 @@ def lbfgs_steps(
             if found is None:
                 if not len(pairs) and inverse is None:
                     break
-                pairs, inverse = (
-                    CurvaturePairs(theta.size, size=n_pairs),
-                    None,
-                )  # once more along the gradient
+                # once more along the gradient
+                pairs, inverse = CurvaturePairs(theta.size, size=n_pairs), None
         if found is None:
             break
         new_theta, value, new_gradient = found
