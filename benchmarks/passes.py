@@ -9,7 +9,6 @@ Passes do not depend on the machine but for rounding.
 """
 
 import argparse
-import contextlib
 import warnings
 
 import numpy as np
@@ -18,23 +17,12 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 import sklearn_attn
-from sklearn_attn import (
-    ErfAttentionRegressor,
-    LinearAttentionRegressor,
-    SoftmaxAttentionRegressor,
-    SoftplusAttentionRegressor,
-)
 from sklearn_attn.activations import ACTIVATIONS
 from sklearn_attn.datasets import SLRDataset, load_review_needles
 from sklearn_attn.objective import AttentionObjective
+from sklearn_attn.regressors import REGRESSORS
 from sklearn_attn.regressors._starts import starting_points
 
-REGRESSORS = {
-    "softmax": SoftmaxAttentionRegressor,
-    "linear": LinearAttentionRegressor,
-    "erf": ErfAttentionRegressor,
-    "softplus": SoftplusAttentionRegressor,
-}
 TOL, MAX_ITER = 1e-5, 5000
 
 
@@ -52,10 +40,6 @@ def problems(fast):
             yield f"{n_documents:,} review needles, {activation}", X, y, activation, (1e-3, 1e-2, 1e-1)
 
 
-class Converged(Exception):
-    """Raised by the callback: SciPy's own criterion is another norm."""
-
-
 def scipy_fit(X, y, activation, alpha):
     """Return the passes and the scaled objective of SciPy's L-BFGS-B at its defaults."""
     build = ACTIVATIONS[activation]
@@ -68,15 +52,14 @@ def scipy_fit(X, y, activation, alpha):
             last = objective.value_and_gradient(theta)
             return last
 
-        def stop(_):
+        def stop(_):  # SciPy's own criterion is another norm
             if np.linalg.norm(last[1]) <= TOL:
-                raise Converged
+                raise StopIteration
 
-        with contextlib.suppress(Converged):
-            minimize(
-                evaluate, start, jac=True, method="L-BFGS-B", callback=stop,
-                options={"maxiter": MAX_ITER, "maxfun": 10 * MAX_ITER, "ftol": 0.0, "gtol": 0.0},
-            )  # fmt: skip
+        minimize(
+            evaluate, start, jac=True, method="L-BFGS-B", callback=stop,
+            options={"maxiter": MAX_ITER, "maxfun": 10 * MAX_ITER, "ftol": 0.0, "gtol": 0.0},
+        )  # fmt: skip
         return objective.n_passes, last[0]
 
 

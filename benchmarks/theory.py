@@ -26,14 +26,9 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 import sklearn_attn
-from sklearn_attn import (
-    ErfAttentionRegressor,
-    LinearAttentionRegressor,
-    SoftmaxAttentionRegressor,
-    SoftplusAttentionRegressor,
-)
 from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.problems import SLRProblem
+from sklearn_attn.regressors import REGRESSORS
 from sklearn_attn.theory import (
     ReplicaSymmetryWarning,
     ReplicaTheory,
@@ -42,12 +37,6 @@ from sklearn_attn.theory import (
     risk_at,
 )
 
-REGRESSORS = {
-    "softmax": SoftmaxAttentionRegressor,
-    "linear": LinearAttentionRegressor,
-    "erf": ErfAttentionRegressor,
-    "softplus": SoftplusAttentionRegressor,
-}
 # Objectives nearer than this, relatively, are those of the same minimum.
 SAME_MINIMUM = 1e-4
 

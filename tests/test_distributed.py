@@ -8,22 +8,15 @@ import pytest
 
 from sklearn_attn import (
     ErfAttentionRegressor,
-    LinearAttentionRegressor,
     SoftmaxAttentionRegressor,
-    SoftplusAttentionRegressor,
 )
 from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.distributed import fit_partitions
+from sklearn_attn.regressors import REGRESSORS
 
 distributed = pytest.importorskip("distributed", reason="needs dask[distributed]")
 dask = pytest.importorskip("dask")
 
-REGRESSORS = [
-    SoftmaxAttentionRegressor,
-    LinearAttentionRegressor,
-    ErfAttentionRegressor,
-    SoftplusAttentionRegressor,
-]
 # Dask closes its own sockets and loops late.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -62,7 +55,7 @@ def assert_same(model, exact):
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-10)
 
 
-@pytest.mark.parametrize("regressor", REGRESSORS)
+@pytest.mark.parametrize("regressor", REGRESSORS.values())
 @pytest.mark.parametrize("weighted", [False, True])
 def test_equal_to_the_fit_on_one_machine(client, data, regressor, weighted):
     arrays = data if weighted else data[:2]

@@ -1,6 +1,7 @@
 """The scikit-learn face: single-head attention regressors."""
 
 from ._attention import (
+    REGRESSORS,
     ErfAttentionRegressor,
     LinearAttentionRegressor,
     SoftmaxAttentionRegressor,
@@ -14,6 +15,7 @@ from ._cv import (
 )
 
 __all__ = [
+    "REGRESSORS",
     "ErfAttentionRegressor",
     "ErfAttentionRegressorCV",
     "LinearAttentionRegressor",

@@ -85,3 +85,14 @@ class ErfAttentionRegressor(OffsetModel, BaseAttentionRegressor):
 )
 class SoftplusAttentionRegressor(BaseAttentionRegressor):
     _activation_name = "softplus"
+
+
+REGRESSORS = {
+    regressor._activation_name: regressor
+    for regressor in (
+        SoftmaxAttentionRegressor,
+        LinearAttentionRegressor,
+        ErfAttentionRegressor,
+        SoftplusAttentionRegressor,
+    )
+}

@@ -5,20 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sklearn_attn import (
-    ErfAttentionRegressor,
-    LinearAttentionRegressor,
-    RaggedArray,
-    SoftmaxAttentionRegressor,
-    SoftplusAttentionRegressor,
-)
-
-REGRESSORS = {
-    "softmax": SoftmaxAttentionRegressor,
-    "linear": LinearAttentionRegressor,
-    "erf": ErfAttentionRegressor,
-    "softplus": SoftplusAttentionRegressor,
-}
+from sklearn_attn import RaggedArray
+from sklearn_attn.regressors import REGRESSORS
 
 
 @pytest.fixture(params=REGRESSORS)

@@ -156,8 +156,12 @@ def test_offset(data, offset, error):
 
 
 def test_verbose_may_be_a_bool(data, capsys):
-    SoftmaxAttentionRegressor(verbose=True).fit(*data)
-    SoftmaxAttentionRegressor(verbose=False).fit(*data)
+    printed = []
+    for verbose in (True, 1, False, 0):
+        SoftmaxAttentionRegressor(1e-6, tol=1e-9, verbose=verbose).fit(*data)
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != ""
+    assert printed[2] == printed[3] == ""
 
 
 def test_frames_of_single_tokens_carry_names(Regressor, data):

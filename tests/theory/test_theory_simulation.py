@@ -7,22 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_attn import (
-    ErfAttentionRegressor,
-    LinearAttentionRegressor,
-    SoftmaxAttentionRegressor,
-    SoftplusAttentionRegressor,
-)
 from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.problems import SLRProblem
+from sklearn_attn.regressors import REGRESSORS
 from sklearn_attn.theory import order_parameters, replica_erm, risk_at
 
-REGRESSORS = {
-    "softmax": SoftmaxAttentionRegressor,
-    "linear": LinearAttentionRegressor,
-    "erf": ErfAttentionRegressor,
-    "softplus": SoftplusAttentionRegressor,
-}
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "erm.json"
 
 
