@@ -4,7 +4,7 @@
     python benchmarks/kernel.py --fast     # a sixth of it
 
 Everything is interleaved in one run; figures are medians, and only their ratios mean anything on a
-shared machine. BLAS threads spin for tens of milliseconds after a call, so a pause stands before
+shared machine. BLAS threads spin for up to a tenth of a second after a call, so a pause stands before
 every measurement; then some calls that are not counted and five in a row, as in a fit.
 """
 
@@ -29,7 +29,7 @@ from sklearn_attn.ragged import Segments
 REPEATS = 9
 WARM_UP = 3
 IN_A_ROW = 5
-PAUSE = 0.05
+PAUSE = 0.2
 
 _FIRST_FIT = """
 import time
@@ -142,7 +142,7 @@ def main():
     print("| X | gemv ms | two gemm ms | four gemv ms | fused ms | two gemm / fused | gemv / fused | error |")
     print("|---|---|---|---|---|---|---|---|")
     for dtype in (np.float64, np.float32):
-        for D in (500, 64):
+        for D in (500, 64, 4000):
             for kind in ("fixed", "pareto"):
                 bench_evaluation(n_tokens, D, dtype, kind)
     total, fit = run_python(_PEAK_MEMORY, 2 * n_tokens, 500)

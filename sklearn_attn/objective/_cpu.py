@@ -2,8 +2,8 @@
 
 The tokens are split evenly over threads and walked in blocks that fit into a core's cache. A block
 of whole sequences is read from memory once: its scores and token values first, then, from cache, its
-part of X^T g. A sequence longer than a block goes through several; there the coefficients of X^T g
-are not known before its end, so the sums
+part of X^T g, while the next block is on its way. A sequence longer than a block goes through several;
+there the coefficients of X^T g are not known before its end, so the sums
 
     Z = sum p,  F = sum p z,  S_v = sum p x,  S_kz = sum d z x,  S_k = sum d x
 
@@ -27,9 +27,8 @@ from .._compiled import (
     potential,
 )
 from ._threads import ThreadTeam
+from ._token_products import add_rows, dot_rows
 
-# Reassociation lets LLVM vectorise sums; NaN and infinity keep their meaning.
-_FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 _BLOCK_BYTES = 2**18  # half of a typical L2 cache; 2^17 to 2^19 measured alike at D = 64 to 4,000
 _MIN_BLOCK_TOKENS = 8
 # Below this many numbers in X an evaluation is shorter than waking a thread (tens of microseconds).
@@ -37,45 +36,6 @@ _MIN_SIZE_PER_THREAD = 2**16
 
 # What a thread knows of a sequence that it holds only in part.
 _MAX, _Z, _F, _OFFSET = 0, 1, 2, 3
-
-
-@jit(fastmath=_FASTMATH)
-def _dot_rows(X, start, stop, a, b, out_a, out_b):
-    """out_a[l] = X[l] . a and out_b[l] = X[l] . b.
-
-    One row at a time: this is the pass that reads from memory, and the hardware prefetches one stream
-    best. Four rows abreast took 1.7 times as long at D = 64, and were alike at 500 and 4,000.
-    """
-    for row in range(start, stop):
-        sum_a = sum_b = 0.0
-        for j in range(X.shape[1]):
-            sum_a += X[row, j] * a[j]
-            sum_b += X[row, j] * b[j]
-        out_a[row - start], out_b[row - start] = sum_a, sum_b
-
-
-@jit(fastmath=_FASTMATH)
-def _add_rows(X, start, stop, a, b, sum_a, sum_b):
-    """sum_a += sum_l a[l] X[l] and sum_b += sum_l b[l] X[l].
-
-    Four rows at a time: the rows come from cache, and the sums are loaded and stored once for four.
-    """
-    D = X.shape[1]
-    row = start
-    while row + 4 <= stop:
-        i = row - start
-        a0, a1, a2, a3 = a[i], a[i + 1], a[i + 2], a[i + 3]
-        b0, b1, b2, b3 = b[i], b[i + 1], b[i + 2], b[i + 3]
-        for j in range(D):
-            sum_a[j] += a0 * X[row, j] + a1 * X[row + 1, j] + a2 * X[row + 2, j] + a3 * X[row + 3, j]
-            sum_b[j] += b0 * X[row, j] + b1 * X[row + 1, j] + b2 * X[row + 2, j] + b3 * X[row + 3, j]
-        row += 4
-    while row < stop:
-        a0, b0 = a[row - start], b[row - start]
-        for j in range(D):
-            sum_a[j] += a0 * X[row, j]
-            sum_b[j] += b0 * X[row, j]
-        row += 1
 
 
 @jit
@@ -165,7 +125,8 @@ def whole_sequences(
     """Add the sequences `first` to `last`, which fit into one block."""
     scores, token_values, p, d = scratch[0], scratch[1], scratch[2], scratch[3]
     start, stop = offsets[first], offsets[last]
-    _dot_rows(X, start, stop, key, value, scores, token_values)
+    ahead = min(stop - start, X.shape[0] - stop)
+    dot_rows(X, start, stop, key, value, scores, token_values, ahead)
     _potentials(kind, offset, scores, stop - start, p, d)
     if normalised:
         for s in range(first, last):
@@ -190,7 +151,7 @@ def whole_sequences(
     scalars[0] += error
     scalars[1] += intercept_gradient
     scalars[2] += offset_gradient
-    _add_rows(X, start, stop, d, p, gradient[0], gradient[1])
+    add_rows(X, start, stop, d, p, gradient[0], gradient[1], ahead)
 
 
 @jit
@@ -201,7 +162,8 @@ def _long_sequence(X, kind, normalised, offset, key, value, start, stop, scratch
     for piece in range(start, stop, scratch.shape[1]):
         piece_stop = min(piece + scratch.shape[1], stop)
         n = piece_stop - piece
-        _dot_rows(X, piece, piece_stop, key, value, scores, token_values)
+        ahead = min(n, X.shape[0] - piece_stop)
+        dot_rows(X, piece, piece_stop, key, value, scores, token_values, ahead)
         begin = piece - piece  # a literal 0 would be one more signature to compile
         _potentials(kind, offset, scores, n, p, d)
         top = 0.0
@@ -214,9 +176,9 @@ def _long_sequence(X, kind, normalised, offset, key, value, start, stop, scratch
             p[i] *= factor
             d[i] *= factor
             scores[i] = d[i] * token_values[i]
-        _add_rows(X, piece, piece_stop, scores, p, sums[0], sums[1])
+        add_rows(X, piece, piece_stop, scores, p, sums[0], sums[1], ahead)
         if kind == SOFTPLUS:
-            _add_rows(X, piece, piece_stop, d, d, sums[2], sums[3])
+            add_rows(X, piece, piece_stop, d, d, sums[2], sums[3], ahead)
     if kind == SOFTMAX:
         for j in range(sums.shape[1]):
             sums[2, j] = sums[1, j]  # d = p
@@ -356,7 +318,8 @@ class FusedKernel:
 
         def run(thread):
             start, stop, _ = self.bounds[thread]
-            _dot_rows(self.X.values, start, stop, key, value, scores[start:stop], token_values[start:stop])
+            out = scores[start:stop], token_values[start:stop]
+            dot_rows(self.X.values, start, stop, key, value, *out, 0)
 
         self._team.run(run)
         return scores, token_values
