@@ -1,0 +1,210 @@
+"""Ways to fit softmax attention, each from the same start to the same objective.
+
+    J(k, v, b) = sum_i (y_i - b - softmax(X_i k / sqrt(D))^T X_i v / sqrt(D))^2 + alpha (|k|^2 + |v|^2)
+
+A contender is a function of a `Task` that lays the data out and returns `fit()`, which returns the parameters
+(k, v, b) and the number of evaluations of J and its gradient. Peers are told the objective at which they may
+stop; this package stops by its own criterion. Layout and first compilation are not timed, and favour
+the peers.
+"""
+
+import math
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+MAX_EVALUATIONS = 3000
+TOL = 1e-4  # of this package: objectives within 1e-6 of the minimum
+
+
+class Task(NamedTuple):
+    """A problem, where fits start, and the objective at which a peer may stop."""
+
+    X: object
+    y: np.ndarray
+    alpha: float
+    start: np.ndarray | None = None  # (k, v, b) in one vector; this package finds its own
+    target: float = -math.inf
+
+
+class _Reached(Exception):
+    """The objective is low enough."""
+
+
+def _ours(task):
+    from sklearn_attn import SoftmaxAttentionRegressor
+
+    model = SoftmaxAttentionRegressor(task.alpha, tol=TOL, max_iter=MAX_EVALUATIONS)
+
+    def fit():
+        model.fit(task.X, task.y)
+        return np.concatenate([model.key_, model.value_, [model.intercept_]]), model.n_passes_
+
+    return fit
+
+
+def _torch(layout):
+    """PyTorch: autograd through `layout`'s f, and `torch.optim.LBFGS` with its line search."""
+
+    def contender(task):
+        import torch
+
+        D, alpha = task.X.n_features, task.alpha
+        attention, y = layout(torch, task.X), torch.from_numpy(task.y)
+
+        def fit():
+            theta = torch.from_numpy(task.start.copy()).requires_grad_()
+            optimiser = torch.optim.LBFGS(
+                [theta], max_iter=MAX_EVALUATIONS, max_eval=MAX_EVALUATIONS, tolerance_grad=0.0,
+                tolerance_change=0.0, history_size=20, line_search_fn="strong_wolfe",
+            )  # fmt: skip
+            n_evaluations = 0
+
+            def closure():
+                nonlocal n_evaluations
+                n_evaluations += 1
+                optimiser.zero_grad()
+                key, value, intercept = theta[:D], theta[D : 2 * D], theta[2 * D]
+                error = torch.sum((y - intercept - attention(key, value)) ** 2)
+                objective = error + alpha * (key @ key + value @ value)
+                if objective.item() <= task.target:
+                    raise _Reached
+                objective.backward()
+                return objective
+
+            with suppress(_Reached):
+                optimiser.step(closure)
+            return theta.detach().numpy().copy(), n_evaluations
+
+        return fit
+
+    return contender
+
+
+def _padded(torch, X):
+    padded, mask = X.to_padded(fill_value=0.0, return_mask=True)
+    padded, hole = torch.from_numpy(padded), torch.from_numpy(~mask)
+    scale = 1.0 / math.sqrt(X.n_features)
+
+    def attention(key, value):
+        scores = (padded @ (key * scale)).masked_fill(hole, -torch.inf)
+        return torch.sum(torch.softmax(scores, dim=1) * (padded @ (value * scale)), dim=1)
+
+    return attention
+
+
+def _segments(torch, X):
+    tokens, n = torch.from_numpy(X.values), len(X)
+    sequence = torch.from_numpy(np.repeat(np.arange(n), X.lengths))
+    scale = 1.0 / math.sqrt(X.n_features)
+
+    def attention(key, value):
+        scores, token_values = tokens @ (key * scale), tokens @ (value * scale)
+        top = torch.full((n,), -torch.inf, dtype=scores.dtype)
+        top = top.scatter_reduce(0, sequence, scores.detach(), "amax")
+        weights = torch.exp(scores - top[sequence])
+        zeros = torch.zeros(n, dtype=scores.dtype)
+        return zeros.index_add(0, sequence, weights * token_values) / zeros.index_add(0, sequence, weights)
+
+    return attention
+
+
+def _jax(task):
+    """JAX: segment operations, compiled value and gradient, and SciPy's L-BFGS-B."""
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    X, D, n = task.X, task.X.n_features, len(task.X)
+    data = jnp.asarray(X.values), jnp.asarray(np.repeat(np.arange(n), X.lengths)), jnp.asarray(task.y)
+    scale = 1.0 / math.sqrt(D)
+
+    def objective(theta, tokens, sequence, y):
+        key, value, intercept = theta[:D], theta[D : 2 * D], theta[2 * D]
+        scores, token_values = tokens @ (key * scale), tokens @ (value * scale)
+        segments = {"num_segments": n, "indices_are_sorted": True}
+        top = jax.lax.stop_gradient(jax.ops.segment_max(scores, sequence, **segments))
+        weights = jnp.exp(scores - top[sequence])
+        total = jax.ops.segment_sum(weights, sequence, **segments)
+        f = jax.ops.segment_sum(weights * token_values, sequence, **segments) / total
+        return jnp.sum((y - intercept - f) ** 2) + task.alpha * (key @ key + value @ value)
+
+    value_and_gradient = jax.jit(jax.value_and_grad(objective))
+
+    def fit():
+        n_evaluations, best = 0, None
+
+        def evaluate(theta):
+            nonlocal n_evaluations, best
+            n_evaluations += 1
+            value, gradient = value_and_gradient(theta, *data)
+            if float(value) <= task.target:
+                best = theta.copy()
+                raise _Reached
+            return float(value), np.asarray(gradient)
+
+        options = {"maxcor": 20, "maxiter": MAX_EVALUATIONS, "maxfun": MAX_EVALUATIONS, "ftol": 0, "gtol": 0}
+        with suppress(_Reached):
+            best = minimize(evaluate, task.start, jac=True, method="L-BFGS-B", options=options).x
+        return best, n_evaluations
+
+    return fit
+
+
+CONTENDERS = {
+    "sklearn_attn": _ours,
+    "JAX, segments": _jax,
+    "PyTorch, padded": _torch(_padded),
+    "PyTorch, segments": _torch(_segments),
+}
+
+
+def _pooled(make):
+    """Another model, on the means of the tokens: fits another function, so only its time compares."""
+
+    def contender(task):
+        from sklearn_attn.preprocessing import SequencePooler
+
+        pooled = SequencePooler().fit_transform(task.X)
+        model = make(task.alpha)
+
+        def fit():
+            model.fit(pooled, task.y)
+            return None, 0
+
+        return fit
+
+    return contender
+
+
+def _mlp(alpha):
+    from sklearn.neural_network import MLPRegressor
+
+    return MLPRegressor(random_state=0)
+
+
+def _ridge(alpha):
+    from sklearn.linear_model import Ridge
+
+    return Ridge(alpha)
+
+
+OTHER_MODELS = {"MLPRegressor, pooled": _pooled(_mlp), "Ridge, pooled": _pooled(_ridge)}
+
+
+def gemv(task):
+    """Read X once by BLAS: the limit of one pass."""
+    key = np.ones(task.X.n_features)
+
+    def read():
+        for _ in range(5):
+            task.X.values @ key
+        return None, 5
+
+    return read
+
+
+ALL = CONTENDERS | OTHER_MODELS | {"gemv": gemv}
+NEEDS = {"JAX, segments": "jax", "PyTorch, padded": "torch", "PyTorch, segments": "torch"}

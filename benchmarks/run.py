@@ -1,0 +1,210 @@
+"""Whole fits of softmax attention: this package against PyTorch, JAX and scikit-learn.
+
+    pip install ".[bench]"
+    python benchmarks/run.py            # a quarter of an hour; writes benchmarks/results/
+    python benchmarks/run.py --fast     # an eighth of the data, two repeats: two minutes
+
+Peers that are not installed are named as absent.
+
+All contenders minimise the same function from the same start until they are within 1e-6 of its minimum, which
+is checked. Each has a process of its own; fits are interleaved, and figures are medians. The limit is the
+time in which BLAS (gemv) reads X as often as the fit did. Growth: seconds per pass of this package
+against the number of sequences, features and tokens of a sequence.
+"""
+
+import argparse
+import importlib.util
+import os
+import time
+from pathlib import Path
+
+import _problems
+import numpy as np
+from _contenders import CONTENDERS, NEEDS, OTHER_MODELS
+from _worker import Worker
+
+import sklearn_attn
+from sklearn_attn import SoftmaxAttentionRegressor
+from sklearn_attn.activations import ACTIVATIONS
+from sklearn_attn.datasets import SLRDataset
+from sklearn_attn.objective import AttentionObjective, AttentionParameters
+from sklearn_attn.regressors._starts import starting_points
+
+AGREEMENT = 1e-6
+OURS = "sklearn_attn"
+PAUSE = 0.2  # threads of BLAS, PyTorch and JAX spin after their last call
+
+
+def task(name, fast, start=None, target=None, *, tiny=False):
+    """Build the fields of a `Task`."""
+    X, y, alpha = _problems.load(name, fast)
+    if tiny:
+        X, y = X[:20], y[:20]
+    return X, y, alpha, start, -np.inf if target is None or tiny else target
+
+
+def objective(X, y, alpha):
+    return AttentionObjective(
+        X, y, ACTIVATIONS["softmax"](), alpha_key=alpha, alpha_value=alpha, backend="generic"
+    )
+
+
+def start_and_minimum(X, y, alpha):
+    """Return the start of this package as one vector (k, v, b), and the minimum that it leads to."""
+    with objective(X, y, alpha) as J:
+        start = J.unpack(next(starting_points(J, "auto", 1, np.random.RandomState(0), 0.0)))
+    minimum = SoftmaxAttentionRegressor(alpha, tol=1e-8, max_iter=10_000).fit(X, y).objective_
+    return np.concatenate([start.key, start.value, [start.intercept]]), minimum
+
+
+def excess(X, y, alpha, theta, minimum):
+    """Return (J(theta) - minimum) / minimum, evaluated by plain array operations."""
+    D = X.n_features
+    with objective(X, y, alpha) as J:
+        value, _ = J.evaluate(AttentionParameters(theta[:D], theta[D : 2 * D], theta[2 * D], 0.0))
+    return value / minimum - 1.0
+
+
+def compare(name, fast, repeats):
+    """Measure all contenders on one problem; return a dict of dicts."""
+    X, y, alpha = _problems.load(name, fast)
+    start, minimum = start_and_minimum(X, y, alpha)
+    workers, rows = {}, {}
+    for contender in [*CONTENDERS, *OTHER_MODELS, "gemv"]:
+        if contender in NEEDS and importlib.util.find_spec(NEEDS[contender]) is None:
+            rows[contender] = None
+            continue
+        # This package finds its start itself, which is part of its time.
+        begin = None if contender == OURS else start
+        workers[contender] = Worker(contender, task, name, fast, begin, minimum * (1.0 + 0.5 * AGREEMENT))
+    measured = {contender: [] for contender in workers}
+    for _ in range(repeats):
+        for contender, worker in workers.items():
+            time.sleep(PAUSE)
+            measured[contender].append(worker.fit())
+    for contender, worker in workers.items():
+        seconds = np.array([fit[0] for fit in measured[contender]])
+        _, theta, passes = measured[contender][-1]
+        rows[contender] = {"all": seconds, "seconds": np.median(seconds), "passes": passes, "theta": theta}
+        rows[contender]["memory"] = worker.memory / X.nbytes
+        if theta is not None:
+            rows[contender]["excess"] = excess(X, y, alpha, theta, minimum)
+        worker.close()
+    return X, rows
+
+
+def report(name, X, rows):
+    """Write the rows of the table of one problem."""
+    gemv = rows.pop("gemv")
+    ours = rows[OURS]
+    per_pass = gemv["all"] / gemv["passes"]
+    lines = []
+    for contender, row in rows.items():
+        if row is None:
+            lines.append(f"| {name} | {contender} | absent | | | | | |")
+            continue
+        ratio = np.median(row["all"] / ours["all"])
+        limit = np.median(per_pass * row["passes"] / row["all"]) if row["passes"] else None
+        lines.append(
+            f"| {name} | {contender} | {row['seconds']:.3f} | {ratio:.1f} | {row['passes'] or ''} | "
+            + (f"{limit:.2f}" if limit else "")
+            + f" | {row['memory']:.2f} | "
+            + (f"{row['excess']:.0e}" if "excess" in row else "another model")
+            + " |"
+        )
+        if "excess" in row and not row["excess"] <= AGREEMENT:
+            lines[-1] += " missed"
+    return lines
+
+
+def growth(fast, repeats):
+    """Return seconds per pass at growing N, D and L, and the slope of their logarithms."""
+    size = {"N": 16_000, "D": 200, "L": 3} if not fast else {"N": 4000, "D": 100, "L": 3}
+    curves = {}
+    for axis in size:
+        grid = [size[axis] * factor for factor in (1, 2, 4, 8)]
+        data = []
+        for value in grid:
+            at = size | {axis: value}
+            dataset = SLRDataset("spiked", at["D"], signal=2.0, length=at["L"], noise=0.3, random_state=0)
+            data.append(dataset.sample(at["N"]))
+        seconds = np.empty((repeats, len(grid)))
+        for repeat in range(-1, repeats):  # the first round warms up
+            for i, (X, y) in enumerate(data):
+                with AttentionObjective(X, y, ACTIVATIONS["softmax"](), alpha_key=1.0, alpha_value=1.0) as J:
+                    theta = np.full(J.n_parameters, 0.1)
+                    J.value_and_gradient(theta)
+                    start = time.perf_counter()
+                    for _ in range(10):
+                        J.value_and_gradient(theta)
+                    if repeat >= 0:
+                        seconds[repeat, i] = (time.perf_counter() - start) / 10
+        median = np.median(seconds, axis=0)
+        curves[axis] = np.array(grid), median, np.polyfit(np.log(grid), np.log(median), 1)[0]
+    return curves
+
+
+def draw(results, curves, path):
+    """Draw seconds of all contenders, and the growth of a pass."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    names = [*CONTENDERS, *OTHER_MODELS]
+    width = 0.8 / len(names)
+    for i, contender in enumerate(names):
+        rows = [rows.get(contender) for rows in results.values()]
+        seconds = [np.nan if row is None else row["seconds"] for row in rows]
+        left.bar(np.arange(len(rows)) + (i - (len(names) - 1) / 2) * width, seconds, width, label=contender)
+    left.set_yscale("log")
+    left.set_xticks(range(len(results)), list(results))
+    left.set_ylabel("seconds of a fit")
+    left.legend(fontsize=8)
+    for axis, (grid, seconds, slope) in curves.items():
+        right.loglog(grid / grid[0], 1e3 * seconds, "o-", label=f"{axis} from {grid[0]:,}: slope {slope:.2f}")
+    right.set_xlabel("growth")
+    right.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
+    right.minorticks_off()
+    right.set_ylabel("milliseconds of a pass")
+    right.legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fast", action="store_true", help="an eighth of the data, two repeats")
+    results_folder = Path(__file__).parent / "results"
+    parser.add_argument("--output", type=Path, default=results_folder, help="folder of the table and figure")
+    options = parser.parse_args()
+    fast = options.fast
+    repeats = 2 if fast else 7
+    lines = [
+        f"sklearn_attn {sklearn_attn.__version__}, numpy {np.__version__}, {os.cpu_count()} cores",
+        "",
+        "| data | contender | seconds | / sklearn_attn | passes | share of limit | memory / X | excess |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines), flush=True)
+    results = {}
+    for name in _problems.PROBLEMS:
+        X, results[name] = compare(name, fast, repeats)
+        rows = report(name, X, results[name])
+        print("\n".join(rows), flush=True)
+        lines += rows
+    curves = growth(fast, repeats)
+    lines.append("")
+    for axis, (grid, seconds, slope) in curves.items():
+        times = ", ".join(f"{1e3 * s:.2f}" for s in seconds)
+        sizes = ", ".join(map(str, grid))
+        lines.append(f"Growth with {axis} = {sizes}: {times} ms a pass, slope {slope:.2f}")
+        print(lines[-1], flush=True)
+    options.output.mkdir(exist_ok=True)
+    (options.output / "fits.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if importlib.util.find_spec("matplotlib") is not None:
+        draw(results, curves, options.output / "fits.png")
+
+
+if __name__ == "__main__":
+    main()
