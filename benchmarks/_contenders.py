@@ -14,6 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.linear_model import Ridge
+from sklearn.neural_network import MLPRegressor
+
+from sklearn_attn import SoftmaxAttentionRegressor
+from sklearn_attn.preprocessing import SequencePooler
 
 MAX_EVALUATIONS = 3000
 TOL = 1e-4  # of this package: objectives within 1e-6 of the minimum
@@ -33,9 +38,12 @@ class _Reached(Exception):
     """The objective is low enough."""
 
 
-def _ours(task):
-    from sklearn_attn import SoftmaxAttentionRegressor
+def _sequence_of_tokens(X):
+    """Return the index of the sequence of every token."""
+    return np.repeat(np.arange(len(X)), X.lengths)
 
+
+def _ours(task):
     model = SoftmaxAttentionRegressor(task.alpha, tol=TOL, max_iter=MAX_EVALUATIONS)
 
     def fit():
@@ -97,7 +105,7 @@ def _padded(torch, X):
 
 def _segments(torch, X):
     tokens, n = torch.from_numpy(X.values), len(X)
-    sequence = torch.from_numpy(np.repeat(np.arange(n), X.lengths))
+    sequence = torch.from_numpy(_sequence_of_tokens(X))
     scale = 1.0 / math.sqrt(X.n_features)
 
     def attention(key, value):
@@ -118,7 +126,7 @@ def _jax(task):
 
     jax.config.update("jax_enable_x64", True)
     X, D, n = task.X, task.X.n_features, len(task.X)
-    data = jnp.asarray(X.values), jnp.asarray(np.repeat(np.arange(n), X.lengths)), jnp.asarray(task.y)
+    data = jnp.asarray(X.values), jnp.asarray(_sequence_of_tokens(X)), jnp.asarray(task.y)
     scale = 1.0 / math.sqrt(D)
 
     def objective(theta, tokens, sequence, y):
@@ -165,8 +173,6 @@ def _pooled(make):
     """Another model, on the means of the tokens: fits another function, so only its time compares."""
 
     def contender(task):
-        from sklearn_attn.preprocessing import SequencePooler
-
         pooled = SequencePooler().fit_transform(task.X)
         model = make(task.alpha)
 
@@ -179,19 +185,10 @@ def _pooled(make):
     return contender
 
 
-def _mlp(alpha):
-    from sklearn.neural_network import MLPRegressor
-
-    return MLPRegressor(random_state=0)
-
-
-def _ridge(alpha):
-    from sklearn.linear_model import Ridge
-
-    return Ridge(alpha)
-
-
-OTHER_MODELS = {"MLPRegressor, pooled": _pooled(_mlp), "Ridge, pooled": _pooled(_ridge)}
+OTHER_MODELS = {
+    "MLPRegressor, pooled": _pooled(lambda alpha: MLPRegressor(random_state=0)),
+    "Ridge, pooled": _pooled(Ridge),
+}
 
 
 def gemv(task):

@@ -13,16 +13,15 @@ _SYNTHETIC = {
     "heavy-tailed": (4000, 500, (1, 2, 3, 4, 5, 60), 1.0),
 }
 PROBLEMS = [*_SYNTHETIC, "review needles"]
-_SHARE_OF_FAST = 8
 
 
-def load(name, fast=False):
-    """Return sequences, targets and the penalty."""
-    share = _SHARE_OF_FAST if fast else 1
+def load(name, share=1):
+    """Return sequences, one in `share` of all, targets and the penalty."""
     if name == "review needles":
         X, y = load_review_needles(return_X_y=True)
-        X = RaggedArray.from_flat(X.values.astype(np.float64), lengths=X.lengths)  # the same for all
-        return X[: len(X) // share], y[: len(X) // share], 0.01
+        X, y = X[: len(X) // share], y[: len(y) // share]
+        # A copy, so that what is left out is not held; float64, the same for all.
+        return RaggedArray.from_flat(X.values.astype(np.float64), lengths=X.lengths), y, 0.01
     n, D, lengths, alpha = _SYNTHETIC[name]
     dataset = SLRDataset("spiked", D, signal=2.0, length=lengths, noise=0.3, random_state=0)
     return *dataset.sample(n // share, random_state=1), alpha

@@ -2,39 +2,29 @@
 
 import gc
 import multiprocessing
-import re
 import time
 import warnings
-from pathlib import Path
 
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+from _contenders import ALL, Task
+from _memory import forget_peak, memory
+from _problems import load
 
-
-def _memory(name):
-    """Return VmRSS or VmHWM in bytes."""
-    return 1024 * int(re.search(name + r":\s+(\d+)", _STATUS.read_text())[1])
+_TINY_SHARE = 200
 
 
-def _serve(connection, contender, make_task, arguments):
+def _serve(connection, contender, problem, share, start, target):
     """Fit on demand: sends the memory at the peak of the first fit, then seconds and results."""
-    from _contenders import ALL, Task
-
     warnings.simplefilter("ignore")
-    tiny = Task(*make_task(*arguments, tiny=True))
     try:
-        ALL[contender](tiny)()  # import and compile what does not depend on shapes
-        del tiny
+        # Import, and compile what does not depend on shapes.
+        ALL[contender](Task(*load(problem, _TINY_SHARE), start))()
         gc.collect()
-        before = _memory("VmRSS")
-        task = Task(*make_task(*arguments))
-        fit = ALL[contender](task)
-        if contender != "gemv":
-            # What the layout does not need any more need not be held; a closure keeps what it needs.
-            task = None
-            gc.collect()
-        _CLEAR.write_text("5")  # the peak starts anew
+        before = memory("VmRSS")
+        fit = ALL[contender](Task(*load(problem, share), start, target))
+        gc.collect()
+        forget_peak()
         fit()
-        connection.send(_memory("VmHWM") - before)
+        connection.send(memory("VmHWM") - before)
         while connection.recv():
             start = time.perf_counter()
             result = fit()
@@ -45,15 +35,15 @@ def _serve(connection, contender, make_task, arguments):
 
 
 class Worker:
-    """Runs one contender on one task, again and again.
+    """Runs one contender on one problem, again and again.
 
     Parameters
     ----------
-    contender : str
-    make_task : callable
-        Returns the fields of a `Task`, small ones if called with ``tiny=True``.
-    *arguments
-        Of `make_task`.
+    contender, problem : str
+    share : int
+        What part of the data, as a divisor.
+    start, target
+        See `Task`.
 
     Attributes
     ----------
@@ -61,12 +51,11 @@ class Worker:
         Bytes at the peak of a fit, data and layout included, beyond those of the imports.
     """
 
-    def __init__(self, contender, make_task, *arguments):
+    def __init__(self, contender, problem, share, start, target):
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_serve, args=(theirs, contender, make_task, arguments), daemon=True
-        )
+        arguments = theirs, contender, problem, share, start, target
+        self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         self.memory = self._receive()
 

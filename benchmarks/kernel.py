@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -42,21 +43,20 @@ SoftmaxAttentionRegressor().fit(X, y).predict(X)
 print(time.perf_counter() - start)
 """
 
-_PEAK_MEMORY = r"""
-import re, sys
+_PEAK_MEMORY = """
+import sys
 import numpy as np
+from _memory import memory
 from sklearn_attn import RaggedArray, SoftmaxAttentionRegressor
-def peak():  # not ru_maxrss, which a new process inherits from its parent
-    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1])
 n_tokens, D = int(sys.argv[1]), int(sys.argv[2])
 rng = np.random.default_rng(0)
 SoftmaxAttentionRegressor().fit(rng.standard_normal((100, 3, D)), rng.standard_normal(100))  # compile
-before = peak()
+before = memory("VmHWM")
 X = RaggedArray.from_flat(rng.standard_normal((n_tokens, D)), lengths=[3] * (n_tokens // 3))
 y = X.values[::3, 0] + 0.1 * rng.standard_normal(len(X))
-loaded = peak()
+loaded = memory("VmHWM")
 SoftmaxAttentionRegressor().fit(X, y)
-after = peak()
+after = memory("VmHWM")
 print((after - before) / X.nbytes, (after - loaded) / X.nbytes)
 """
 
@@ -124,9 +124,10 @@ def bench_evaluation(n_tokens, D, dtype, kind):
 
 def run_python(code, *arguments, **environment):
     """Run code in a new process and return the numbers it prints."""
+    here = {"PYTHONPATH": str(Path(__file__).parent)}
     out = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
-        env=os.environ | environment, check=True, stdout=subprocess.PIPE, text=True,
+        env=os.environ | here | environment, check=True, stdout=subprocess.PIPE, text=True,
     ).stdout  # fmt: skip
     return [float(number) for number in out.split()]
 

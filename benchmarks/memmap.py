@@ -6,6 +6,7 @@ whose anonymous memory is limited to 1 GB (0.5 GB), and prints what it took.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,17 +20,16 @@ from sklearn_attn.datasets import SLRDataset
 D, LENGTH = 1000, 5
 CHUNK = 2000  # sequences written at a time
 
-_FIT = r"""
-import json, re, resource, sys, time, warnings
+_FIT = """
+import json, resource, sys, time, warnings
 from pathlib import Path
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 import numpy as np
+from _memory import memory
 from sklearn.exceptions import ConvergenceWarning
 from sklearn_attn import SoftmaxAttentionRegressor
 from sklearn_attn.ragged import load_ragged
-def status(name):
-    return 1024 * int(re.search(name + r":\s+(\d+)", open("/proc/self/status").read())[1])
 X, y = load_ragged(folder, mmap_mode="r"), np.load(folder / "y.npy")
 start = time.perf_counter()
 model = SoftmaxAttentionRegressor(alpha=1.0).fit(X, y)
@@ -38,7 +38,7 @@ start = time.perf_counter()
 predictions = model.predict(X)
 print(json.dumps(dict(
     seconds=seconds, n_iter=int(model.n_iter_), stop_crit=float(model.stop_crit_),
-    anonymous=status("RssAnon"), predict=time.perf_counter() - start,
+    anonymous=memory("RssAnon"), predict=time.perf_counter() - start,
     r2=float(1 - np.mean((y - predictions) ** 2) / np.var(y)),
 )))
 """
@@ -71,6 +71,7 @@ def main():
         print(f"Wrote {size / 1e9:.1f} GB in {time.perf_counter() - start:.0f} s.")
         out = subprocess.run(
             [sys.executable, "-c", _FIT, str(folder), str(limit)],
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
             check=True,
             stdout=subprocess.PIPE,
             text=True,

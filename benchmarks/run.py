@@ -1,7 +1,7 @@
 """Whole fits of softmax attention: this package against PyTorch, JAX and scikit-learn.
 
     pip install ".[bench]"
-    python benchmarks/run.py            # a quarter of an hour; writes benchmarks/results/
+    python benchmarks/run.py            # ten minutes; writes benchmarks/results/
     python benchmarks/run.py --fast     # an eighth of the data, two repeats: two minutes
 
 Peers that are not installed are named as absent.
@@ -35,14 +35,6 @@ OURS = "sklearn_attn"
 PAUSE = 0.2  # threads of BLAS, PyTorch and JAX spin after their last call
 
 
-def task(name, fast, start=None, target=None, *, tiny=False):
-    """Build the fields of a `Task`."""
-    X, y, alpha = _problems.load(name, fast)
-    if tiny:
-        X, y = X[:20], y[:20]
-    return X, y, alpha, start, -np.inf if target is None or tiny else target
-
-
 def objective(X, y, alpha):
     return AttentionObjective(
         X, y, ACTIVATIONS["softmax"](), alpha_key=alpha, alpha_value=alpha, backend="generic"
@@ -65,10 +57,11 @@ def excess(X, y, alpha, theta, minimum):
     return value / minimum - 1.0
 
 
-def compare(name, fast, repeats):
+def compare(name, share, repeats):
     """Measure all contenders on one problem; return a dict of dicts."""
-    X, y, alpha = _problems.load(name, fast)
+    X, y, alpha = _problems.load(name, share)
     start, minimum = start_and_minimum(X, y, alpha)
+    target = minimum * (1.0 + 0.5 * AGREEMENT)
     workers, rows = {}, {}
     for contender in [*CONTENDERS, *OTHER_MODELS, "gemv"]:
         if contender in NEEDS and importlib.util.find_spec(NEEDS[contender]) is None:
@@ -76,7 +69,7 @@ def compare(name, fast, repeats):
             continue
         # This package finds its start itself, which is part of its time.
         begin = None if contender == OURS else start
-        workers[contender] = Worker(contender, task, name, fast, begin, minimum * (1.0 + 0.5 * AGREEMENT))
+        workers[contender] = Worker(contender, name, share, begin, target)
     measured = {contender: [] for contender in workers}
     for _ in range(repeats):
         for contender, worker in workers.items():
@@ -85,21 +78,21 @@ def compare(name, fast, repeats):
     for contender, worker in workers.items():
         seconds = np.array([fit[0] for fit in measured[contender]])
         _, theta, passes = measured[contender][-1]
-        rows[contender] = {"all": seconds, "seconds": np.median(seconds), "passes": passes, "theta": theta}
+        rows[contender] = {"all": seconds, "seconds": np.median(seconds), "passes": passes}
         rows[contender]["memory"] = worker.memory / X.nbytes
         if theta is not None:
             rows[contender]["excess"] = excess(X, y, alpha, theta, minimum)
         worker.close()
-    return X, rows
+    return rows
 
 
-def report(name, X, rows):
+def report(name, rows):
     """Write the rows of the table of one problem."""
-    gemv = rows.pop("gemv")
-    ours = rows[OURS]
+    gemv, ours = rows["gemv"], rows[OURS]
     per_pass = gemv["all"] / gemv["passes"]
     lines = []
-    for contender, row in rows.items():
+    for contender in [*CONTENDERS, *OTHER_MODELS]:
+        row = rows[contender]
         if row is None:
             lines.append(f"| {name} | {contender} | absent | | | | | |")
             continue
@@ -155,7 +148,7 @@ def draw(results, curves, path):
     names = [*CONTENDERS, *OTHER_MODELS]
     width = 0.8 / len(names)
     for i, contender in enumerate(names):
-        rows = [rows.get(contender) for rows in results.values()]
+        rows = [rows[contender] for rows in results.values()]
         seconds = [np.nan if row is None else row["seconds"] for row in rows]
         left.bar(np.arange(len(rows)) + (i - (len(names) - 1) / 2) * width, seconds, width, label=contender)
     left.set_yscale("log")
@@ -179,7 +172,7 @@ def main():
     parser.add_argument("--output", type=Path, default=results_folder, help="folder of the table and figure")
     options = parser.parse_args()
     fast = options.fast
-    repeats = 2 if fast else 7
+    share, repeats = (8, 2) if fast else (1, 7)
     lines = [
         f"sklearn_attn {sklearn_attn.__version__}, numpy {np.__version__}, {os.cpu_count()} cores",
         "",
@@ -189,8 +182,8 @@ def main():
     print("\n".join(lines), flush=True)
     results = {}
     for name in _problems.PROBLEMS:
-        X, results[name] = compare(name, fast, repeats)
-        rows = report(name, X, results[name])
+        results[name] = compare(name, share, repeats)
+        rows = report(name, results[name])
         print("\n".join(rows), flush=True)
         lines += rows
     curves = growth(fast, repeats)

@@ -14,8 +14,8 @@ from numba.core import cgutils, types
 from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic, models, register_model
 
-# Numbers of a vector.
 _FEATURES = numba.config.CPU_FEATURES
+# Numbers of a vector.
 LANES = 8 if "+avx512f" in (get_host_cpu_features() if _FEATURES is None else _FEATURES) else 4
 
 _DOUBLE, _INT = ir.DoubleType(), ir.IntType(32)
@@ -30,7 +30,7 @@ class Lanes(types.Type):
         super().__init__(name=f"Lanes({LANES})")
 
 
-_LANES = Lanes()
+_TYPE = Lanes()
 
 
 @register_model(Lanes)
@@ -86,7 +86,7 @@ def load(typing_context, array, index, n):
         )  # fmt: skip
         return numbers if number is _DOUBLE else builder.fpext(numbers, _VECTOR)
 
-    return _LANES(array, _index_type(array), types.intp), codegen
+    return _TYPE(array, _index_type(array), types.intp), codegen
 
 
 @intrinsic
@@ -101,7 +101,7 @@ def store(typing_context, array, index, n, numbers):
         )  # fmt: skip
         return context.get_dummy_value()
 
-    return types.void(array, _index_type(array), types.intp, _LANES), codegen
+    return types.void(array, _index_type(array), types.intp, _TYPE), codegen
 
 
 @intrinsic
@@ -124,7 +124,7 @@ def fill(typing_context, number):
     def codegen(context, builder, signature, arguments):
         return _repeat(builder, arguments[0], _VECTOR)
 
-    return _LANES(types.float64), codegen
+    return _TYPE(types.float64), codegen
 
 
 @intrinsic
@@ -135,7 +135,7 @@ def multiply_add(typing_context, a, b, c):
         product = builder.fmul(arguments[0], arguments[1], flags=["contract"])
         return builder.fadd(product, arguments[2], flags=["contract"])
 
-    return _LANES(_LANES, _LANES, _LANES), codegen
+    return _TYPE(_TYPE, _TYPE, _TYPE), codegen
 
 
 @intrinsic
@@ -146,4 +146,4 @@ def total(typing_context, numbers):
         name = f"llvm.vector.reduce.fadd.v{LANES}f64"
         return _call(builder, name, _DOUBLE, _DOUBLE(-0.0), arguments[0], fastmath=["reassoc"])
 
-    return types.float64(_LANES), codegen
+    return types.float64(_TYPE), codegen
