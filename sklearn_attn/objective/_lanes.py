@@ -39,12 +39,12 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, type_, _VECTOR)
 
 
-def _pointer(context, builder, array_type, array, index, target):
-    """Point to array[index] as a `target`."""
+def pointer_to(context, builder, array_type, array, index, target=None):
+    """Point to array[index], as a `target` if it is of another type."""
     view = context.make_array(array_type)(context, builder, array)
     indices = cgutils.unpack_tuple(builder, index) if array_type.ndim == 2 else [index]
     address = cgutils.get_item_pointer(context, builder, array_type, view, indices)
-    return builder.bitcast(address, target.as_pointer())
+    return address if target is None else builder.bitcast(address, target.as_pointer())
 
 
 def _index_type(array):
@@ -78,7 +78,7 @@ def load(typing_context, array, index, n):
         if array.dtype == types.float32:
             number, name, size = (ir.FloatType(), "f32", 4)
         vector = ir.VectorType(number, LANES)
-        address = _pointer(context, builder, array, *arguments[:2], vector)
+        address = pointer_to(context, builder, array, *arguments[:2], vector)
         zeros = ir.Constant(vector, [0.0] * LANES)
         numbers = _call(
             builder, f"llvm.masked.load.v{LANES}{name}.p0", vector, address, _INT(size),
@@ -94,7 +94,7 @@ def store(typing_context, array, index, n, numbers):
     """Store the first n lanes, at most all, in the float64 array from array[index] on."""
 
     def codegen(context, builder, signature, arguments):
-        address = _pointer(context, builder, array, *arguments[:2], _VECTOR)
+        address = pointer_to(context, builder, array, *arguments[:2], _VECTOR)
         _call(
             builder, f"llvm.masked.store.v{LANES}f64.p0", ir.VoidType(), arguments[3], address, _INT(8),
             _first(builder, arguments[2]),
@@ -109,7 +109,7 @@ def prefetch(typing_context, array, index):
     """Ask for the cache line of array[index]; it need not exist."""
 
     def codegen(context, builder, signature, arguments):
-        address = _pointer(context, builder, array, *arguments, ir.IntType(8))
+        address = pointer_to(context, builder, array, *arguments, ir.IntType(8))
         read, into_l2, data = _INT(0), _INT(2), _INT(1)
         _call(builder, "llvm.prefetch.p0", ir.VoidType(), address, read, into_l2, data)
         return context.get_dummy_value()

@@ -1,6 +1,87 @@
-"""A small team of Python threads for compiled code that holds no interpreter lock."""
+"""A small team of Python threads for compiled code that holds no interpreter lock.
 
-from concurrent.futures import ThreadPoolExecutor
+To wake a sleeping thread takes 0.1 ms and more, as long as a pass over some megabytes. So a thread that has
+done its share first watches out for the next one, and the caller for the end of the others' shares, for a
+while and in compiled code, without the lock. What they watch are counters; tasks and results travel through
+queues, on which a thread that has waited in vain sleeps.
+"""
+
+import threading
+import weakref
+from queue import SimpleQueue
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from .._compiled import jit
+from ._lanes import pointer_to
+
+# Looks at a counter, of about a nanosecond each: longer than a solver thinks between two passes.
+_PATIENCE = 300_000
+# Looks before a task is taken: by then the caller is in compiled code, and the lock is free.
+_GRACE = 5_000
+_LINE = 8  # counters that share a line of the cache
+
+
+@intrinsic
+def _look(typing_context, counters, index):
+    """Read a counter that another thread may change."""
+
+    def codegen(context, builder, signature, arguments):
+        address = pointer_to(context, builder, counters, *arguments)
+        return builder.load_atomic(address, "acquire", 8)
+
+    return types.int64(counters, types.intp), codegen
+
+
+@intrinsic
+def _show(typing_context, counters, index, count):
+    """Change a counter that other threads look at."""
+
+    def codegen(context, builder, signature, arguments):
+        address = pointer_to(context, builder, counters, *arguments[:2])
+        builder.store_atomic(arguments[2], address, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(counters, types.intp, types.int64), codegen
+
+
+@jit
+def _watch(counters, index, count, patience):
+    """Look at a counter until it is at least `count`, at most `patience` times."""
+    looks = 0
+    while looks < patience and _look(counters, index) < count:
+        looks += 1
+
+
+@jit
+def _rest(counters, index, count, patience, grace):
+    """Show that run `count` is done here, and watch out for the next."""
+    _show(counters, index, count)
+    _watch(counters, 0, count + 1, patience)
+    for _ in range(grace):
+        _look(counters, 0)
+
+
+def _work(tasks, results, counters):
+    """Do tasks until there is None; holds nothing of the team, lest it outlive its user."""
+    while (task := tasks.get()) is not None:
+        function, share, count = task
+        error = None
+        try:
+            function(share)
+        except BaseException as raised:
+            error = raised
+        results.put((count, error))
+        del task, function
+        _rest(counters, (share + 1) * _LINE, count, _PATIENCE, _GRACE)
+
+
+def _end(tasks, counters, n_workers):
+    counters[0] += 1
+    for _ in range(n_workers):
+        tasks.put(None)
 
 
 class ThreadTeam:
@@ -14,16 +95,53 @@ class ThreadTeam:
 
     def __init__(self, n_threads):
         self.n_threads = n_threads
-        self._executor = ThreadPoolExecutor(n_threads - 1, "sklearn_attn") if n_threads > 1 else None
+        self._tasks, self._results = SimpleQueue(), SimpleQueue()
+        self._counters = np.zeros((n_threads + 1) * _LINE, dtype=np.int64)
+        self._threads = [
+            threading.Thread(
+                target=_work,
+                args=(self._tasks, self._results, self._counters),
+                name=f"sklearn_attn_{i}",
+                daemon=True,
+            )
+            for i in range(n_threads - 1)
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._finalizer = weakref.finalize(self, _end, self._tasks, self._counters, n_threads - 1)
 
     def run(self, task):
-        """Run task(0), ..., task(n_threads - 1), the last one in this thread."""
-        futures = [self._executor.submit(task, thread) for thread in range(self.n_threads - 1)]
-        task(self.n_threads - 1)
-        for future in futures:
-            future.result()
+        """Run task(0), ..., task(n_threads - 1), the last one in this thread; raise what one of them raises."""
+        if not self._threads:
+            task(0)
+            return
+        count, others = int(self._counters[0]) + 1, range(self.n_threads - 1)
+        for share in others:
+            self._tasks.put((task, share, count))
+        self._counters[0] = count
+        try:
+            task(self.n_threads - 1)
+        finally:
+            errors = self._wait(others, count)
+        for error in errors:
+            raise error
+
+    def _wait(self, others, count):
+        """Wait for the other shares of a run, and return what they raised."""
+        for share in others:
+            _watch(self._counters, (share + 1) * _LINE, count, _PATIENCE)
+        errors = []
+        for _ in others:
+            found = None
+            while found != count:  # an interrupted run left its results
+                found, error = self._results.get()
+            if error is not None:
+                errors.append(error)
+        return errors
 
     def close(self):
         """End the threads."""
-        if self._executor is not None:
-            self._executor.shutdown()
+        if self._finalizer.detach() is not None:
+            _end(self._tasks, self._counters, len(self._threads))
+        for thread in self._threads:
+            thread.join()
