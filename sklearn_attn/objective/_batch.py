@@ -16,16 +16,10 @@ from .._backend import to_numpy
 from .._compiled import ACTIVATION_CODES, jit
 from ..ragged import Segments
 from ._coordinates import activation_at
-from ._cpu import (
-    _exponentials,
-    _potentials,
-    _subtract_maximum,
-    _sums,
-    n_threads_for,
-    split_tokens,
-)
+from ._cpu import n_threads_for, split_tokens
 from ._objective import generic_squared_error, has_cpu_kernel
 from ._projection import project
+from ._sequences import coefficients, number_tokens
 from ._threads import ThreadTeam
 
 # Bytes of a block as float64, of which a core's L2 cache holds the block and the products with it.
@@ -36,40 +30,20 @@ _MIN_BLOCK_TOKENS = 32
 @jit
 def _block(
     block, offsets, y, sample_weights, rows, kind, normalised, score_offsets, directions, intercepts, first,
-    last, products, p, d, partial, gradient, scalars, predictions,
+    last, products, scratch, places, partial, gradient, scalars, predictions,
 ):  # fmt: skip
     """Add the sequences `first` to `last`, whose tokens are `block`, to the sums of all problems."""
-    start, n, B = offsets[first], block.shape[0], intercepts.shape[0]
+    n, B = block.shape[0], intercepts.shape[0]
     pre_activations = products[: 2 * B * n].reshape((2 * B, n))
     np.dot(directions, block.T, pre_activations)
+    number_tokens(offsets, first, last, places)
     for b in range(B):
-        token_values = pre_activations[B + b]
-        _potentials(kind, score_offsets[b], pre_activations[b], n, p, d)
-        if normalised:
-            for s in range(first, last):
-                _subtract_maximum(p, offsets[s] - start, offsets[s + 1] - start)
-            _exponentials(p, d, n)
-        weights = sample_weights[rows[b]]
-        error = intercept_gradient = offset_gradient = 0.0
+        coefficients(
+            offsets, y, sample_weights[rows[b]], kind, normalised, score_offsets[b], intercepts[b], first,
+            last, places, pre_activations[b], pre_activations[B + b], scratch, scalars[b],
+        )  # fmt: skip
         for s in range(first, last):
-            i0, i1 = offsets[s] - start, offsets[s + 1] - start
-            total, F, slope = _sums(token_values, i0, i1, p, d)
-            if not normalised:
-                total = 1.0
-            f = F / total
-            predictions[b, s] = f + intercepts[b]
-            residual = y[s] - intercepts[b] - f
-            factor = -2.0 * weights[s] * residual / total
-            shift = f if normalised else 0.0
-            for i in range(i0, i1):
-                pre_activations[b, i] = factor * d[i] * (token_values[i] - shift)
-                token_values[i] = factor * p[i]
-            error += weights[s] * residual * residual
-            intercept_gradient -= 2.0 * weights[s] * residual
-            offset_gradient += factor * slope
-        scalars[b, 0] += error
-        scalars[b, 1] += intercept_gradient
-        scalars[b, 2] += offset_gradient
+            predictions[b, s] = scratch[0, s - first] + intercepts[b]
     np.dot(pre_activations, block, partial)
     for c in range(2 * B):
         for j in range(block.shape[1]):
@@ -98,22 +72,23 @@ def _compile_as_float64(X, start, stop, tokens):
 @jit
 def evaluate_batch(
     X, offsets, y, sample_weights, rows, kind, normalised, score_offsets, directions, intercepts,
-    first, last, tokens, products, p, d, partial, gradient, scalars, predictions,
+    first, last, tokens, products, scratch, places, partial, gradient, scalars, predictions,
 ):  # fmt: skip
     """Evaluate B problems over the sequences `first` to `last`.
 
     `directions` (2 B, D) holds the keys, then the values, over sqrt(D); `rows` (B,) says which row of
-    `sample_weights` a problem has. `tokens` (block, D), `products`, `p`, `d` and `partial` are scratch;
-    `gradient` (2 B, D) and `scalars` (B, 3: error, d/db, d/dc) receive sums, `predictions` (B, n) b + f.
+    `sample_weights` a problem has. `tokens` (block, D), `products`, `scratch`, `places` and `partial` are
+    room to work in; `gradient` (2 B, D) and `scalars` (B, 3: error, d/db, d/dc) receive sums, `predictions`
+    (B, n) b + f.
     """
     while first < last:
         end = first + 1
-        while end < last and offsets[end + 1] - offsets[first] <= p.shape[0]:
+        while end < last and offsets[end + 1] - offsets[first] <= places.shape[0]:
             end += 1
         _block(
             _as_float64(X, offsets[first], offsets[end], tokens), offsets, y, sample_weights, rows, kind,
-            normalised, score_offsets, directions, intercepts, first, end, products, p, d, partial, gradient,
-            scalars, predictions,
+            normalised, score_offsets, directions, intercepts, first, end, products, scratch, places, partial,
+            gradient, scalars, predictions,
         )  # fmt: skip
         first = end
 
@@ -197,9 +172,10 @@ class BatchKernel:
         )  # fmt: skip
 
         def run(thread):
-            scratch = np.empty(2 * B * self.block), np.empty(self.block), np.empty(self.block)
+            products, scratch = np.empty(2 * B * self.block), np.empty((5, self.block))
+            places, partial = np.empty(self.block, dtype=np.int64), np.empty((2 * B, D))
             evaluate_batch(
-                *arguments, *self._shares[thread], self._tokens[thread], *scratch, np.empty((2 * B, D)),
+                *arguments, *self._shares[thread], self._tokens[thread], products, scratch, places, partial,
                 gradients[thread], scalars[thread], predictions,
             )  # fmt: skip
 

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._backend import array_namespace, device, is_numpy_array, to_numpy
+from .._backend import array_namespace, device
 
-_BLOCK_NUMBERS = 2**18
 # A feature whose spread is a smaller share of its mean than this is constant but for rounding.
 _ROUNDING = 1e-7
 _FAR = 1e3
@@ -50,14 +49,12 @@ class Coordinates:
 
     Parameters
     ----------
-    X : RaggedArray
+    token_moments : (ndarray, ndarray) of shape (D,)
+        The mean and the mean square of every feature under these weights; see `moments`.
     y, sample_weight : ndarray of float64 of shape (n,)
     activation : Activation
     alpha_key, alpha_value : float
     fit_intercept, fit_offset : bool
-    token_moments : (ndarray, ndarray) of shape (D,), optional
-        The mean and the mean square of every feature under these weights, where they are known; see
-        `moments`.
 
     Attributes
     ----------
@@ -78,14 +75,14 @@ class Coordinates:
     Raises
     ------
     ValueError
-        If the squares of X or y overflow, or those of all of X vanish.
+        If the squares of X or y overflow.
     """
 
     def __init__(
-        self, X, y, sample_weight, activation, alpha_key, alpha_value, fit_intercept, fit_offset,
-        token_moments=None,
+        self, token_moments, y, sample_weight, activation, alpha_key, alpha_value, fit_intercept, fit_offset
     ):  # fmt: skip
-        D = self._n_features = X.n_features
+        mean, mean_square = token_moments
+        D = self._n_features = mean.size
         self._fit_intercept, self._fit_offset = fit_intercept, fit_offset
         self._fixed_offset = float(getattr(activation, "offset", 0.0))
         self.size = 2 * D + fit_intercept + fit_offset
@@ -94,9 +91,6 @@ class Coordinates:
         self.target_scale = _deviation(y, sample_weight, self.target_mean)
         self.objective_scale = 2.0 * total * self.target_scale**2
         _refuse_overflow(self.objective_scale, "y")
-        if token_moments is None:
-            token_moments = [moment[0] for moment in moments(X, sample_weight[None, :])]
-        mean, mean_square = token_moments
         _refuse_overflow(mean_square.sum(), "X")
         variance = np.maximum(mean_square - mean**2, (_ROUNDING * mean) ** 2)
         is_centred = activation.normalised and fit_intercept
@@ -148,45 +142,6 @@ class Coordinates:
 def like(x, values):
     """Move a host vector to the namespace, device and dtype of the tokens."""
     return array_namespace(values).asarray(x, dtype=values.dtype, device=device(values))
-
-
-def moments(X, sample_weights):
-    """Mean and mean square of every feature over the tokens of a sequence, then over sequences by weight.
-
-    Parameters
-    ----------
-    X : RaggedArray
-    sample_weights : ndarray of float64 of shape (B, n)
-        B ways to weigh the sequences; X is read once for all of them, a block of tokens at a time.
-
-    Returns
-    -------
-    mean, mean_square : ndarray of float64 of shape (B, D)
-        On the host.
-
-    Raises
-    ------
-    ValueError
-        If the squares of X vanish though X does not.
-    """
-    mean, mean_square = np.zeros((2, sample_weights.shape[0], X.n_features))
-    total = sample_weights.sum(axis=1)[:, None]
-    rows = max(1, _BLOCK_NUMBERS // X.n_features)
-    for start in range(0, X.n_tokens, rows):
-        tokens = np.arange(start, min(start + rows, X.n_tokens))
-        block = X.values[start : start + tokens.size, :]
-        sequences = np.searchsorted(X.offsets, tokens, side="right") - 1
-        weights = sample_weights[:, sequences] / (X.lengths[sequences] * total)  # (B, tokens)
-        if is_numpy_array(block):
-            block = block.astype(np.float64, copy=False)
-        else:
-            weights = like(weights, block)
-        with np.errstate(over="ignore"):
-            mean += to_numpy(weights @ block)
-            mean_square += to_numpy(weights @ (block * block))
-    if not mean_square.any() and bool(array_namespace(X.values).any(X.values != 0)):
-        raise ValueError("The squares of X vanish in its float type: divide X by a typical size.")
-    return mean, mean_square
 
 
 def _deviation(y, sample_weight, mean):

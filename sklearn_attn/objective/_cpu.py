@@ -16,21 +16,14 @@ import math
 
 import numpy as np
 
-from .._compiled import (
-    ACTIVATION_CODES,
-    LINEAR,
-    SOFTMAX,
-    SOFTPLUS,
-    exponentiate,
-    jit,
-    n_threads_of_numba,
-    potential,
-)
+from .._compiled import ACTIVATION_CODES, SOFTMAX, SOFTPLUS, jit, n_threads_of_numba
+from ._sequences import coefficients, exponentials, number_tokens, potentials, subtract_maximum
 from ._threads import ThreadTeam
 from ._token_products import add_rows, dot_rows
 
 _BLOCK_BYTES = 2**18  # half of a typical L2 cache; 2^17 to 2^19 measured alike at D = 64 to 4,000
 _MIN_BLOCK_TOKENS = 8
+SCRATCH_ROWS = 7  # numbers of a token beside its row of X, and an integer
 # Below this many numbers in X an evaluation is shorter than waking a thread (tens of microseconds).
 _MIN_SIZE_PER_THREAD = 2**16
 
@@ -39,43 +32,10 @@ _MAX, _Z, _F, _OFFSET = 0, 1, 2, 3
 
 
 @jit
-def _potentials(kind, offset, scores, n, p, d):
-    """Fill potentials and slopes of a block of tokens; loops without a branch run on vectors."""
-    if kind == SOFTMAX:
-        for i in range(n):
-            p[i], d[i] = scores[i], 1.0
-    elif kind == LINEAR:
-        for i in range(n):
-            p[i], d[i] = 1.0 + scores[i], 1.0
-    else:
-        for i in range(n):
-            p[i], d[i] = potential(kind, scores[i], offset)
-
-
-@jit
-def _subtract_maximum(p, start, stop):
-    """Subtract the largest of p[start:stop] from all of them, and return it."""
-    top = -np.inf
-    for i in range(start, stop):
-        top = max(top, p[i])
-    for i in range(start, stop):
-        p[i] -= top
-    return top
-
-
-@jit
-def _exponentials(p, d, n):
-    """Turn potentials, less their maximum, into p = exp(u) and slopes into d = p u'."""
-    exponentiate(p, n)
-    for i in range(n):
-        d[i] *= p[i]
-
-
-@jit
-def _sums(token_values, start, stop, p, d):
+def _sums(token_values, n, p, d):
     """Sum p, p z and d z."""
     total = F = slope = 0.0
-    for i in range(start, stop):
+    for i in range(n):
         total += p[i]
         F += p[i] * token_values[i]
         slope += d[i] * token_values[i]
@@ -120,38 +80,19 @@ def _close(normalised, stats, sums, y, weight, intercept, gradient, scalars):
 @jit
 def whole_sequences(
     X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept, first, last, scratch,
-    gradient, scalars,
+    places, gradient, scalars,
 ):  # fmt: skip
     """Add the sequences `first` to `last`, which fit into one block."""
-    scores, token_values, p, d = scratch[0], scratch[1], scratch[2], scratch[3]
+    scores, token_values = scratch[0], scratch[1]
     start, stop = offsets[first], offsets[last]
     ahead = min(stop - start, X.shape[0] - stop)
     dot_rows(X, start, stop, key, value, scores, token_values, ahead)
-    _potentials(kind, offset, scores, stop - start, p, d)
-    if normalised:
-        for s in range(first, last):
-            _subtract_maximum(p, offsets[s] - start, offsets[s + 1] - start)
-        _exponentials(p, d, stop - start)
-    error = intercept_gradient = offset_gradient = 0.0  # not in `scalars`: threads may share its line
-    for s in range(first, last):
-        i0, i1 = offsets[s] - start, offsets[s + 1] - start
-        total, F, slope = _sums(token_values, i0, i1, p, d)
-        if not normalised:
-            total = 1.0
-        f = F / total
-        residual = y[s] - intercept - f
-        factor = -2.0 * sample_weight[s] * residual / total
-        shift = f if normalised else 0.0
-        for i in range(i0, i1):
-            p[i] *= factor
-            d[i] *= factor * (token_values[i] - shift)
-        error += sample_weight[s] * residual * residual
-        intercept_gradient -= 2.0 * sample_weight[s] * residual
-        offset_gradient += factor * slope
-    scalars[0] += error
-    scalars[1] += intercept_gradient
-    scalars[2] += offset_gradient
-    add_rows(X, start, stop, d, p, gradient[0], gradient[1], ahead)
+    number_tokens(offsets, first, last, places)
+    coefficients(
+        offsets, y, sample_weight, kind, normalised, offset, intercept, first, last, places, scores,
+        token_values, scratch[2:], scalars,
+    )  # fmt: skip
+    add_rows(X, start, stop, scores, token_values, gradient[0], gradient[1], ahead)
 
 
 @jit
@@ -164,13 +105,12 @@ def _long_sequence(X, kind, normalised, offset, key, value, start, stop, scratch
         n = piece_stop - piece
         ahead = min(n, X.shape[0] - piece_stop)
         dot_rows(X, piece, piece_stop, key, value, scores, token_values, ahead)
-        begin = piece - piece  # a literal 0 would be one more signature to compile
-        _potentials(kind, offset, scores, n, p, d)
+        potentials(kind, offset, scores, n, p, d)
         top = 0.0
         if normalised:
-            top = _subtract_maximum(p, begin, n)
-            _exponentials(p, d, n)
-        total, F, slope = _sums(token_values, begin, n, p, d)
+            top = subtract_maximum(p, piece - piece, n)  # a literal 0 would be one more signature to compile
+            exponentials(p, d, n)
+        total, F, slope = _sums(token_values, n, p, d)
         factor = _absorb(normalised, stats, sums, top, total, F, slope)
         for i in range(n):
             p[i] *= factor
@@ -187,11 +127,12 @@ def _long_sequence(X, kind, normalised, offset, key, value, start, stop, scratch
 @jit
 def evaluate(
     X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept,
-    first_token, last_token, sequence, scratch, gradient, scalars, part_sequence, part_stats, part_sums,
+    first_token, last_token, sequence, scratch, places, gradient, scalars, part_sequence, part_stats,
+    part_sums,
 ):  # fmt: skip
     """Evaluate the squared error over the tokens `first_token` to `last_token`.
 
-    `sequence` is the one that the first token belongs to; `scratch` (4, block) sets the block;
+    `sequence` is the one that the first token belongs to; `scratch` (7, block) sets the block;
     `gradient` (2, D) and `scalars` (error, d/db, d/dc) receive sums over the sequences that lie here
     as a whole. A sequence cut by the first bound goes to slot 0 of the `part_` arrays, one cut by the
     last bound to slot 1; one cut by both only to slot 0. Slot 2 is for long sequences that are whole.
@@ -205,7 +146,7 @@ def evaluate(
                 end += 1
             whole_sequences(
                 X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept,
-                sequence, end, scratch, gradient, scalars,
+                sequence, end, scratch, places, gradient, scalars,
             )  # fmt: skip
             sequence = end
             token = offsets[end]
@@ -254,8 +195,7 @@ class FusedKernel:
     def __init__(self, X, y=None, sample_weight=None, *, n_threads=None):
         self.X, self.y, self.sample_weight = X, y, sample_weight
         self.n_threads = n_threads_for(X.values.size, n_threads)
-        row_bytes = X.n_features * X.values.dtype.itemsize
-        self.block = int(max(_MIN_BLOCK_TOKENS, _BLOCK_BYTES // row_bytes))
+        self.block = block_tokens(X)
         self.bounds = split_tokens(X.offsets, self.n_threads, self.block)
         self._team = ThreadTeam(self.n_threads)
 
@@ -297,7 +237,7 @@ class FusedKernel:
         def run(thread):
             part = parts[thread]
             evaluate(
-                *arguments, *self.bounds[thread], part.scratch, part.gradient, part.scalars,
+                *arguments, *self.bounds[thread], part.scratch, part.places, part.gradient, part.scalars,
                 part.sequence, part.stats, part.sums,
             )  # fmt: skip
 
@@ -349,11 +289,18 @@ def n_threads_for(size, n_threads=None):
     return max(1, min(n_threads, size // _MIN_SIZE_PER_THREAD))
 
 
+def block_tokens(X):
+    """Return how many tokens a block holds."""
+    row_bytes = X.n_features * X.values.dtype.itemsize + 8 * (SCRATCH_ROWS + 1)
+    return max(_MIN_BLOCK_TOKENS, _BLOCK_BYTES // row_bytes)
+
+
 class _Part:
     """What one thread adds up."""
 
     def __init__(self, D, block):
-        self.scratch = np.empty((4, block))
+        self.scratch = np.empty((SCRATCH_ROWS, block))
+        self.places = np.empty(block, dtype=np.int64)
         self.gradient = np.zeros((2, D))
         self.scalars = np.zeros(3)
         self.sequence = np.full(2, -1, dtype=np.int64)

@@ -128,6 +128,26 @@ def fill(typing_context, number):
 
 
 @intrinsic
+def subtract(typing_context, a, b):
+    """Return a - b."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.fsub(*arguments)
+
+    return _TYPE(_TYPE, _TYPE), codegen
+
+
+@intrinsic
+def multiply(typing_context, a, b):
+    """Return a b."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.fmul(*arguments)
+
+    return _TYPE(_TYPE, _TYPE), codegen
+
+
+@intrinsic
 def multiply_add(typing_context, a, b, c):
     """Return a b + c, rounded once where the machine can."""
 

@@ -9,6 +9,7 @@ from ..ragged import Segments
 from . import _cpu, _generic
 from ._coordinates import AttentionParameters, Coordinates, activation_at, like
 from ._curvature import GaussNewton, gauss_newton_matrix
+from ._moments import moments
 
 
 class AttentionObjective:
@@ -73,8 +74,10 @@ class AttentionObjective:
             backend = "cpu" if has_cpu_kernel(X, activation) else "generic"
         self.backend = backend
         self._n_threads = n_threads
+        if token_moments is None:
+            token_moments = [moment[0] for moment in moments(X, self.sample_weight[None, :], n_threads)]
         self.coordinates = Coordinates(
-            X,
+            token_moments,
             self.y,
             self.sample_weight,
             activation,
@@ -82,7 +85,6 @@ class AttentionObjective:
             self.alpha_value,
             fit_intercept,
             fit_offset,
-            token_moments,
         )
         self.n_parameters = self.coordinates.size
 

@@ -111,7 +111,7 @@ class ThreadTeam:
         self._finalizer = weakref.finalize(self, _end, self._tasks, self._counters, n_threads - 1)
 
     def run(self, task):
-        """Run task(0), ..., task(n_threads - 1), the last one in this thread; raise what one of them raises."""
+        """Run task(0), ..., task(n_threads - 1), the last one in this thread; raise what one raises."""
         if not self._threads:
             task(0)
             return

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from .._compiled import ACTIVATION_CODES, jit
 from ..objective import AttentionParameters
-from ..objective._cpu import whole_sequences
+from ..objective._cpu import SCRATCH_ROWS, whole_sequences
 from ._blas import single_threaded_blas
 from ._result import SolverResult
 
@@ -227,10 +227,11 @@ def _run_pass(objective, state, schedule, order):
 
 def _kernel_pass(objective, order, settings, *state):
     X, activation = objective.X, objective.activation
-    scratch = np.empty((4, int(X.lengths.max())))
+    longest = int(X.lengths.max())
+    scratch, places = np.empty((SCRATCH_ROWS, longest)), np.empty(longest, dtype=np.int64)
     return _compiled_pass(
         X.values, X.offsets, objective.y, objective.sample_weight, ACTIVATION_CODES[activation.name],
-        activation.normalised, scratch, order, settings, *state,
+        activation.normalised, scratch, places, order, settings, *state,
     )  # fmt: skip
 
 
@@ -253,8 +254,8 @@ def _generic_pass(objective, order, settings, n_steps, n_averaged, n_drawn, iter
 
 @jit
 def _compiled_pass(
-    X, offsets, y, sample_weight, kind, normalised, scratch, order, settings, n_steps, n_averaged, n_drawn,
-    iterate, average,
+    X, offsets, y, sample_weight, kind, normalised, scratch, places, order, settings, n_steps, n_averaged,
+    n_drawn, iterate, average,
 ):  # fmt: skip
     D = X.shape[1]
     key, value = iterate[:D], iterate[D : 2 * D]
@@ -264,7 +265,7 @@ def _compiled_pass(
         for i in batch:
             whole_sequences(
                 X, offsets, y, sample_weight, kind, normalised, iterate[2 * D + 1], key, value,
-                iterate[2 * D], i, i + 1, scratch, gradient, scalars,
+                iterate[2 * D], i, i + 1, scratch, places, gradient, scalars,
             )  # fmt: skip
         n_drawn += batch.size
         n_averaged = _step(

@@ -7,7 +7,7 @@ import pytest
 
 from sklearn_attn import RaggedArray
 from sklearn_attn.activations import ACTIVATIONS
-from sklearn_attn.objective import AttentionObjective, AttentionParameters, _batch, _cpu, _curvature, moments
+from sklearn_attn.objective import AttentionObjective, AttentionParameters, _batch, _cpu, _curvature
 from sklearn_attn.objective._objective import generic_squared_error
 from sklearn_attn.ragged import Segments
 
@@ -86,15 +86,6 @@ def test_the_same_bits_on_every_call():
         first, second = (kernel.squared_errors(ACTIVATIONS["softmax"](), parameters, rows) for _ in range(2))
     np.testing.assert_array_equal(first[1], second[1])
     np.testing.assert_array_equal(first[0][0][1], second[0][0][1])
-
-
-def test_moments_of_many_weightings_are_those_of_each():
-    X, _, weights, *_ = problem(LENGTHS["mixed"])
-    together = moments(X, weights)
-    for row in range(3):
-        share = np.repeat(weights[row] / X.lengths, X.lengths) / weights[row].sum()
-        np.testing.assert_allclose(together[0][row], share @ X.values, rtol=1e-12)
-        np.testing.assert_allclose(together[1][row], share @ X.values**2, rtol=1e-12)
 
 
 @every

@@ -1,0 +1,128 @@
+"""Mean and mean square of every feature, in one read of X."""
+
+import numpy as np
+
+from .._backend import array_namespace, is_numpy_array, to_numpy
+from .._compiled import jit
+from ._coordinates import like
+from ._cpu import block_tokens, n_threads_for, split_tokens
+from ._lanes import LANES, fill, load, multiply, multiply_add, store, subtract
+from ._threads import ThreadTeam
+
+_BLOCK_NUMBERS = 2**18
+
+
+def moments(X, sample_weights, n_threads=None):
+    """Mean and mean square of every feature over the tokens of a sequence, then over sequences by weight.
+
+    With W = sum_i w_i,
+
+        m_j = sum_i w_i / (W L_i) sum_l x_ilj,    q_j = sum_i w_i / (W L_i) sum_l x_ilj^2
+
+    Parameters
+    ----------
+    X : RaggedArray
+    sample_weights : ndarray of float64 of shape (B, n)
+        B ways to weigh the sequences; X is read once for all of them, a block of tokens at a time.
+    n_threads : int, optional
+        On the CPU; by default what Numba says.
+
+    Returns
+    -------
+    mean, mean_square : ndarray of float64 of shape (B, D)
+        On the host.
+
+    Raises
+    ------
+    ValueError
+        If the squares of X vanish though X does not.
+    """
+    shares = sample_weights / sample_weights.sum(axis=1)[:, None]
+    mean, mean_square = _on_cpu(X, shares, n_threads) if is_numpy_array(X.values) else _generic(X, shares)
+    if not mean_square.any() and bool(array_namespace(X.values).any(X.values != 0)):
+        raise ValueError("The squares of X vanish in its float type: divide X by a typical size.")
+    return mean, mean_square
+
+
+def _on_cpu(X, shares, n_threads):
+    n_threads = n_threads_for(X.values.size, n_threads)
+    block = block_tokens(X)
+    bounds = split_tokens(X.offsets, n_threads, block)
+    # Sums are over x - o with a token o that counts, so that no variance is left of a large constant.
+    origins = X.values[X.offsets[np.argmax(shares > 0.0, axis=1)], :].astype(np.float64)
+    sums = np.zeros((n_threads, 2, *origins.shape))
+
+    def run(thread):
+        _add_blocks(X.values, X.offsets, shares, origins, *bounds[thread], np.empty(block), *sums[thread])
+
+    team = ThreadTeam(n_threads)
+    try:
+        team.run(run)
+    finally:
+        team.close()
+    first, second = sums.sum(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return origins + first, second + origins * (2.0 * first + origins)
+
+
+@jit
+def _add_blocks(
+    X, offsets, shares, origins, first_token, last_token, sequence, weights, mean, mean_square
+):  # fmt: skip
+    """Add the tokens `first_token` to `last_token`, the first of them of `sequence`, to all moments."""
+    for start in range(first_token, last_token, weights.shape[0]):
+        stop = min(start + weights.shape[0], last_token)
+        s = sequence
+        for b in range(shares.shape[0]):
+            s = sequence
+            for token in range(start, stop):
+                if token == offsets[s + 1]:
+                    s += 1
+                weights[token - start] = shares[b, s] / (offsets[s + 1] - offsets[s])
+            _add_rows(X, start, stop, weights, origins[b], mean[b], mean_square[b])
+        sequence = s
+
+
+@jit
+def _add_rows(X, start, stop, weights, origin, mean, mean_square):
+    """Add w (x - o) and w (x - o)^2 of the tokens `start` to `stop`."""
+    D = X.shape[1]
+    row = start
+    while row + 4 <= stop:
+        i = row - start
+        w0, w1, w2, w3 = fill(weights[i]), fill(weights[i + 1]), fill(weights[i + 2]), fill(weights[i + 3])
+        for j in range(0, D, LANES):
+            n = D - j
+            o, first, second = load(origin, j, n), load(mean, j, n), load(mean_square, j, n)
+            x = subtract(load(X, (row, j), n), o)
+            first, second = multiply_add(w0, x, first), multiply_add(w0, multiply(x, x), second)
+            x = subtract(load(X, (row + 1, j), n), o)
+            first, second = multiply_add(w1, x, first), multiply_add(w1, multiply(x, x), second)
+            x = subtract(load(X, (row + 2, j), n), o)
+            first, second = multiply_add(w2, x, first), multiply_add(w2, multiply(x, x), second)
+            x = subtract(load(X, (row + 3, j), n), o)
+            first, second = multiply_add(w3, x, first), multiply_add(w3, multiply(x, x), second)
+            store(mean, j, n, first)
+            store(mean_square, j, n, second)
+        row += 4
+    while row < stop:
+        w0 = fill(weights[row - start])
+        for j in range(0, D, LANES):
+            n = D - j
+            x = subtract(load(X, (row, j), n), load(origin, j, n))
+            store(mean, j, n, multiply_add(w0, x, load(mean, j, n)))
+            store(mean_square, j, n, multiply_add(w0, multiply(x, x), load(mean_square, j, n)))
+        row += 1
+
+
+def _generic(X, shares):
+    mean, mean_square = np.zeros((2, shares.shape[0], X.n_features))
+    rows = max(1, _BLOCK_NUMBERS // X.n_features)
+    for start in range(0, X.n_tokens, rows):
+        tokens = np.arange(start, min(start + rows, X.n_tokens))
+        block = X.values[start : start + tokens.size, :]
+        sequences = np.searchsorted(X.offsets, tokens, side="right") - 1
+        weights = like(shares[:, sequences] / X.lengths[sequences], block)  # (B, tokens)
+        mean += to_numpy(weights @ block)
+        mean_square += to_numpy(weights @ (block * block))
+    return mean, mean_square
