@@ -12,15 +12,15 @@ from _problems import load
 _TINY_SHARE = 200
 
 
-def _serve(connection, contender, problem, share, start, target):
+def _serve(connection, contender, problem, share, goal):
     """Fit on demand: sends the memory at the peak of the first fit, then seconds and results."""
     warnings.simplefilter("ignore")
     try:
         # Import, and compile what does not depend on shapes.
-        ALL[contender](Task(*load(problem, _TINY_SHARE), start))()
+        ALL[contender](Task(*load(problem, _TINY_SHARE), start=goal.get("start")))()
         gc.collect()
         before = memory("VmRSS")
-        fit = ALL[contender](Task(*load(problem, share), start, target))
+        fit = ALL[contender](Task(*load(problem, share), **goal))
         gc.collect()
         forget_peak()
         fit()
@@ -42,8 +42,8 @@ class Worker:
     contender, problem : str
     share : int
         What part of the data, as a divisor.
-    start, target
-        See `Task`.
+    goal : dict
+        Where fits start and stop; see `Task`.
 
     Attributes
     ----------
@@ -51,10 +51,10 @@ class Worker:
         Bytes at the peak of a fit, data and layout included, beyond those of the imports.
     """
 
-    def __init__(self, contender, problem, share, start, target):
+    def __init__(self, contender, problem, share, goal):
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        arguments = theirs, contender, problem, share, start, target
+        arguments = theirs, contender, problem, share, goal
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         self.memory = self._receive()

@@ -95,7 +95,7 @@ def fit_partitions(estimator, partitions, *, client=None):
         np.empty((0, summaries[0]["n_features"]), dtype=summaries[0]["dtype"]),
     )
     y, sample_weight = (np.concatenate([summary[name] for summary in summaries]) for name in ("y", "weight"))
-    with estimator._build_objective(X, y, sample_weight, build) as objective:
+    with single_threaded_blas(), estimator._build_objective(X, y, sample_weight, build) as objective:
         estimator._minimise(X, X, objective)
     return estimator
 

@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..objective import AttentionObjective, AttentionParameters, curvature_cost
 from ..ragged import check_ragged, validate_ragged
-from ..solvers import Renewal, Schedule, SGDState, lbfgs, sgd, sgd_pass
+from ..solvers import Renewal, Schedule, SGDState, lbfgs, sgd, sgd_pass, single_threaded_blas
 from ._model import AttentionModel, order, refuse_overflow
 from ._starts import starting_points
 from ._validation import check_init, check_parameters, check_sample_weight, check_target
@@ -116,7 +116,7 @@ class BaseAttentionRegressor(AttentionModel):
         """
         check_parameters(self)
         checked = check_ragged(X)
-        with self._build_objective(checked, y, sample_weight) as objective:
+        with single_threaded_blas(), self._build_objective(checked, y, sample_weight) as objective:
             self._minimise(X, checked, objective)
         return self
 
@@ -172,7 +172,7 @@ class BaseAttentionRegressor(AttentionModel):
         check_parameters(self)
         first = not hasattr(self, "key_")
         checked = check_ragged(X) if first else validate_ragged(self, X, reset=False)
-        with self._build_objective(checked, y, sample_weight) as objective:
+        with single_threaded_blas(), self._build_objective(checked, y, sample_weight) as objective:
             if first:
                 start = next(self._starts(objective, None, 1, check_random_state(self.random_state)))
                 state = SGDState.at(objective.unpack(start))

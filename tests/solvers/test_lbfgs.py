@@ -5,6 +5,10 @@ import pytest
 from scipy.optimize import rosen, rosen_der
 from threadpoolctl import threadpool_info
 
+from sklearn_attn import SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV
+from sklearn_attn.datasets import make_spiked_slr
+from sklearn_attn.objective import _objective
+from sklearn_attn.objective._coordinates import Coordinates
 from sklearn_attn.solvers import lbfgs
 from sklearn_attn.solvers._blas import single_threaded_blas
 
@@ -89,6 +93,22 @@ def test_blas_is_held_to_one_thread():
     lbfgs(objective, np.zeros(8))
     assert objective.blas_threads == {1}
     assert [lib["num_threads"] for lib in threadpool_info()] == before
+
+
+def test_nothing_of_a_fit_wakes_threads_of_blas(monkeypatch):
+    """They would spin for a while beside the threads of the kernel."""
+    threads = set()
+
+    def coordinates(*arguments):
+        threads.update(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+        return Coordinates(*arguments)
+
+    monkeypatch.setattr(_objective, "Coordinates", coordinates)
+    X, y = make_spiked_slr(50, 5, random_state=0)
+    SoftmaxAttentionRegressor().fit(X, y)
+    SoftmaxAttentionRegressor(solver="sgd").partial_fit(X, y)
+    SoftmaxAttentionRegressorCV([1.0], cv=2).fit(X, y)
+    assert threads == {1}
 
 
 def test_overlapping_fits_leave_blas_as_they_found_it():
