@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..ragged import check_ragged
+from ..solvers import single_threaded_blas
 from ._attention import (
     ErfAttentionRegressor,
     LinearAttentionRegressor,
@@ -112,16 +113,18 @@ class BaseAttentionRegressorCV(AttentionModel):
         folds = split(self.cv, checked, target, groups)
         fold_weights = training_weights(folds, weights)
         scorer = FoldScorer(self.scoring, X, target, folds, None if sample_weight is None else weights)
-        path = PenaltyPath(
-            checked, target, fold_weights, activation,
-            fit_intercept=bool(self.fit_intercept), fit_offset=fit_offset,
-            init=check_init(self.init, checked.n_features, getattr(activation, "offset", 0.0)),
-            n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
-            random_state=check_random_state(self.random_state),
-        )  # fmt: skip
+        options = {
+            "fit_intercept": bool(self.fit_intercept), "fit_offset": fit_offset,
+            "init": check_init(self.init, checked.n_features, getattr(activation, "offset", 0.0)),
+            "n_init": self.n_init, "max_iter": self.max_iter, "tol": self.tol,
+            "random_state": check_random_state(self.random_state),
+        }  # fmt: skip
         scores = np.empty((*alpha_keys.shape, len(folds)))
         on_all_data, stop_crits = {}, []
-        with path:
+        with (
+            single_threaded_blas(),
+            PenaltyPath(checked, target, fold_weights, activation, **options) as path,
+        ):
             for place, fits in self._walk(path, alphas, alpha_keys):
                 penalties = float(alphas[place[0]]), float(alpha_keys[place])
                 for i, fit in enumerate(fits[:-1]):
@@ -133,10 +136,10 @@ class BaseAttentionRegressorCV(AttentionModel):
                 on_all_data[place] = replace(fits[-1].result, state=None)
                 stop_crits += [fit.result.stop_crit for fit in fits]
                 self._report(*penalties, scores[place].mean(), path.n_passes)
-        means = scores.mean(axis=-1)
-        best = np.unravel_index(np.argmax(means), means.shape)
-        penalties = float(alphas[best[0]]), float(alpha_keys[best])
-        objective = path.objective(-1, *penalties)
+            means = scores.mean(axis=-1)
+            best = np.unravel_index(np.argmax(means), means.shape)
+            penalties = float(alphas[best[0]]), float(alpha_keys[best])
+            objective = path.objective(-1, *penalties)
         self._warn_of_far_features(objective.coordinates.far_features)
         self._warn_of_unconverged(np.array(stop_crits))
         self._keep(X, checked, objective, on_all_data[best])

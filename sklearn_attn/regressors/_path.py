@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 
 from ..objective import AttentionObjective, curvature_cost, moments, shared_pass
-from ..solvers import SolverResult, lbfgs_steps, run_in_lockstep, single_threaded_blas
+from ..solvers import SolverResult, lbfgs_steps, run_in_lockstep
 from ._model import order, refuse_overflow
 from ._starts import start_steps
 
@@ -73,6 +73,10 @@ class PenaltyPath:
     ----------
     n_passes : int
         Passes over X so far.
+
+    Notes
+    -----
+    Use as a context manager, and with BLAS held to one thread.
     """
 
     def __init__(
@@ -83,8 +87,7 @@ class PenaltyPath:
         self._model = {"fit_intercept": fit_intercept, "fit_offset": fit_offset}
         self._solver = {"max_iter": max_iter, "tol": tol}
         self._init, self._n_init, self._random_state = init, n_init, random_state
-        with single_threaded_blas():
-            self._moments = list(zip(*moments(X, sample_weights), strict=True))
+        self._moments = list(zip(*moments(X, sample_weights), strict=True))
         self._pass = shared_pass(X, y, sample_weights, activation)
         self.n_passes = 1
         self._curvature, self._last_passes = None, 0
@@ -111,10 +114,6 @@ class PenaltyPath:
         list of list of PathFit
             One per penalty and weighting.
         """
-        with single_threaded_blas():
-            return self._fit(penalties, previous)
-
-    def _fit(self, penalties, previous):
         self._renew_curvature(previous)
         n_passes = self.n_passes
         R = len(self.sample_weights)
