@@ -1,9 +1,12 @@
 """Compiled code that several parts share: how it is compiled, and activations of one score."""
 
 import math
+import os
+import threading
 
 import numba
 import numpy as np
+from joblib.parallel import get_active_backend
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
@@ -31,12 +34,29 @@ def jit(function=None, *, fastmath=False):
         return numba.njit(**options)(function)
 
 
-def n_threads_of_numba():
-    """Return the number of threads that compiled code may use, ``numba.get_num_threads()``."""
+def available_threads():
+    """Return the number of threads that compiled code may use here.
+
+    That is ``numba.get_num_threads()``, by default all cores; at most OMP_NUM_THREADS, by which Dask, Ray and
+    batch systems say what a worker may use, unless NUMBA_NUM_THREADS is set, by which joblib's processes do;
+    and 1 in a worker of joblib that none of them limits, as its threads.
+    """
     try:
-        return numba.get_num_threads()
+        n_threads = numba.get_num_threads()
     except ValueError:  # the threading layer that is asked for is missing; ours are Python threads
-        return numba.config.NUMBA_NUM_THREADS
+        n_threads = numba.config.NUMBA_NUM_THREADS
+    limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # one number per level of nesting
+    if "NUMBA_NUM_THREADS" not in os.environ and limit.isdecimal() and int(limit) > 0:
+        n_threads = min(n_threads, int(limit))
+    return 1 if _is_unlimited_worker() else n_threads
+
+
+def _is_unlimited_worker():
+    """Whether this is a worker of joblib that was not told how many threads to use."""
+    if get_active_backend()[0].nesting_level == 0:
+        return False
+    limits = {"NUMBA_NUM_THREADS", "OMP_NUM_THREADS"} & set(os.environ)
+    return not limits or threading.current_thread() is not threading.main_thread()
 
 
 @intrinsic

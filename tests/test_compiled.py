@@ -7,9 +7,10 @@ import sys
 import numba
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
 
 from sklearn_attn import _compiled
-from sklearn_attn._compiled import ACTIVATION_CODES, curvature, exponentiate, potential
+from sklearn_attn._compiled import ACTIVATION_CODES, available_threads, curvature, exponentiate, potential
 from sklearn_attn.activations import get_activation
 
 
@@ -36,6 +37,42 @@ def test_scalar_forms_are_those_of_the_activations(name):
     differences = (activation.slope(scores + h) - activation.slope(scores - h)) / (2 * h)
     actual = [curvature(kind, score, 0.3) for score in scores]
     np.testing.assert_allclose(actual, differences, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("numba_says", "omp_says", "expected"),
+    [(None, None, 8), (None, "3", 3), (None, "16", 8), (None, "3,1", 3), ("8", "1", 8)]
+    + [(None, omp, 8) for omp in ("", "0", "many", "-1")],
+)
+def test_threads_are_those_that_the_environment_allows(monkeypatch, numba_says, omp_says, expected):
+    monkeypatch.setattr(numba, "get_num_threads", lambda: 8)
+    for name, value in (("NUMBA_NUM_THREADS", numba_says), ("OMP_NUM_THREADS", omp_says)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert available_threads() == expected
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "threading",
+        pytest.param("loky", marks=pytest.mark.slow),
+        pytest.param("multiprocessing", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("n_jobs", [2, 4])
+def test_threads_times_workers_are_at_most_the_cores(monkeypatch, backend, n_jobs):
+    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    cores = available_threads()
+    threads = Parallel(n_jobs, backend=backend)(delayed(available_threads)() for _ in range(8))
+    assert max(threads) <= max(1, cores // n_jobs)
+    assert available_threads() == cores
+
+
+def test_one_job_has_all_threads():
+    assert Parallel(1)(delayed(available_threads)() for _ in range(2)) == [available_threads()] * 2
 
 
 RUN = "import numpy as np, sklearn_attn; sklearn_attn.SoftmaxAttentionRegressor().fit(np.eye(4), np.arange(4.0)); print('fine')"

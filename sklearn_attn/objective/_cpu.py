@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from .._compiled import ACTIVATION_CODES, SOFTMAX, SOFTPLUS, jit, n_threads_of_numba
+from .._compiled import ACTIVATION_CODES, SOFTMAX, SOFTPLUS, available_threads, jit
 from ._sequences import coefficients, exponentials, number_tokens, potentials, subtract_maximum
 from ._threads import ThreadTeam
 from ._token_products import add_rows, dot_rows
@@ -283,9 +283,9 @@ class FusedKernel:
 
 
 def n_threads_for(size, n_threads=None):
-    """Return how many threads a pass over `size` numbers is worth, at most `n_threads` or what Numba says."""
+    """Return how many threads a pass over `size` numbers is worth, at most `n_threads` or those available."""
     if n_threads is None:
-        n_threads = n_threads_of_numba()
+        n_threads = available_threads()
     return max(1, min(n_threads, size // _MIN_SIZE_PER_THREAD))
 
 

@@ -63,7 +63,7 @@ def gauss_newton_matrix(
     fit_intercept, fit_offset : bool
         Whether b and c are parameters.
     n_threads : int, optional
-        By default what Numba says.
+        By default those that are available.
 
     Returns
     -------

@@ -25,7 +25,7 @@ def moments(X, sample_weights, n_threads=None):
     sample_weights : ndarray of float64 of shape (B, n)
         B ways to weigh the sequences; X is read once for all of them, a block of tokens at a time.
     n_threads : int, optional
-        On the CPU; by default what Numba says.
+        On the CPU; by default those that are available.
 
     Returns
     -------

@@ -44,7 +44,7 @@ class AttentionObjective:
     token_moments : (ndarray, ndarray) of shape (D,), optional
         Mean and mean square of the features under these weights, where they are known; see `Coordinates`.
     n_threads : int, optional
-        Of the kernel; by default what Numba says.
+        Of the kernel; by default those that are available.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ def project(X, key, value, n_threads=None):
     X : RaggedArray
     key, value : array of shape (D,)
     n_threads : int, optional
-        On the CPU; by default what Numba says.
+        On the CPU; by default those that are available.
 
     Returns
     -------

@@ -15,12 +15,13 @@ _limit = None
 def single_threaded_blas():
     """Hold BLAS to one thread; its spinning threads would fight those of the fused kernel.
 
-    The setting is the process's. It is made by the first fit that needs it and undone by the last, so that
-    fits that overlap in several threads leave it as they found it.
+    The setting is the process's. It is made by the first fit that needs it and undone by the last, in
+    whichever threads they run, so that fits that overlap leave it as they found it.
     """
     global _held_by, _limit
     with _lock:
         if _held_by == 0:
+            _let_any_thread_set_limits()
             _limit = _threadpools().limit(limits=1, user_api="blas")
         _held_by += 1
     try:
@@ -29,7 +30,16 @@ def single_threaded_blas():
         with _lock:
             _held_by -= 1
             if _held_by == 0:
+                _let_any_thread_set_limits()
                 _limit.restore_original_limits()
+                _let_any_thread_set_limits()
+
+
+def _let_any_thread_set_limits():
+    """From threadpoolctl 3.8 on only the thread that set a limit first may change it; others are ignored."""
+    for library in _threadpools().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 @cache

@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
-from .._compiled import n_threads_of_numba
+from .._compiled import available_threads
 
 _MIN_SAMPLES_PER_THREAD = 256
 _worker = threading.local()
@@ -19,7 +19,7 @@ def split_samples(task, n_samples):
         Runs compiled code that releases the interpreter lock; shares must not touch each other's data.
     n_samples : int
     """
-    n_threads = 1 if hasattr(_worker, "is_one") else n_threads_of_numba()
+    n_threads = 1 if hasattr(_worker, "is_one") else available_threads()
     n_threads = max(1, min(n_threads, n_samples // _MIN_SAMPLES_PER_THREAD))
     bounds = [n_samples * i // n_threads for i in range(n_threads + 1)]
     if n_threads == 1:
@@ -39,7 +39,7 @@ def map_problems(solve, problems):
     -------
     list
     """
-    n_threads = min(n_threads_of_numba(), len(problems))
+    n_threads = min(available_threads(), len(problems))
     if n_threads <= 1:
         return [solve(problem) for problem in problems]
 

@@ -1,9 +1,11 @@
 """L-BFGS on functions whose minimum is known."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy.optimize import rosen, rosen_der
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_attn import SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV
 from sklearn_attn.datasets import make_spiked_slr
@@ -109,6 +111,32 @@ def test_nothing_of_a_fit_wakes_threads_of_blas(monkeypatch):
     SoftmaxAttentionRegressor(solver="sgd").partial_fit(X, y)
     SoftmaxAttentionRegressorCV([1.0], cv=2).fit(X, y)
     assert threads == {1}
+
+
+def test_blas_is_held_in_any_thread_and_set_free_by_any_other():
+    def threads():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    def in_a_thread(function):
+        with ThreadPoolExecutor(1) as executor:
+            executor.submit(function).result()
+
+    before = threads()
+    with single_threaded_blas():
+        assert threads() == {1}
+    holds = single_threaded_blas(), single_threaded_blas()
+    in_a_thread(holds[0].__enter__)
+    in_a_thread(holds[1].__enter__)
+    assert threads() == {1}
+    in_a_thread(lambda: holds[0].__exit__(None, None, None))
+    assert threads() == {1}
+    in_a_thread(lambda: holds[1].__exit__(None, None, None))
+    assert threads() == before
+    with threadpool_limits(1):  # a user's own
+        with single_threaded_blas():
+            pass
+        assert threads() == {1}
+    assert threads() == before
 
 
 def test_overlapping_fits_leave_blas_as_they_found_it():
