@@ -10,8 +10,8 @@ Two ways to use a cluster, here a local one of two worker processes:
    data that fit into the memory of none. Only parameters and gradients travel, and in a long fit a few
    matrices of curvature.
 
-A worker of one thread should also compute with one: NUMBA_NUM_THREADS=1 keeps threads times workers at the
-number of cores. Run it with
+Dask tells its workers by OMP_NUM_THREADS how many threads to use, so that threads times workers are no more
+than the cores. Run it with
 
     pip install ".[distributed]" && python examples/distributed_search.py
 
@@ -37,9 +37,7 @@ def main():
     X, y = dataset.sample(4000)
     X_test, y_test = dataset.sample(2000)
     with (
-        LocalCluster(
-            n_workers=N_WORKERS, threads_per_worker=1, dashboard_address=":0", env={"NUMBA_NUM_THREADS": "1"}
-        ) as cluster,
+        LocalCluster(n_workers=N_WORKERS, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         search = GridSearchCV(SoftmaxAttentionRegressor(), {"alpha": np.logspace(-2, 2, 5)})

@@ -3,8 +3,8 @@ A search on a Ray cluster
 =========================
 
 `GridSearchCV` through joblib's Ray backend: every worker fits whole models, here two workers on this machine.
-A worker has one core and should compute with one thread: NUMBA_NUM_THREADS=1 keeps threads times workers at
-the number of cores. Ray sends usage statistics unless it is told otherwise, as here. Run it with
+A worker has one core and computes with one thread, as Ray tells it by OMP_NUM_THREADS. Ray sends usage
+statistics unless it is told otherwise, as here. Run it with
 
     pip install ".[ray]" && python examples/ray_search.py
 
@@ -34,12 +34,7 @@ def main():
     X_test, y_test = dataset.sample(2000)
     search = GridSearchCV(SoftmaxAttentionRegressor(), {"alpha": np.logspace(-2, 2, 5)}, n_jobs=N_WORKERS)
     register_ray()
-    ray.init(
-        num_cpus=N_WORKERS,
-        include_dashboard=False,
-        log_to_driver=False,
-        runtime_env={"env_vars": {"NUMBA_NUM_THREADS": "1"}},
-    )
+    ray.init(num_cpus=N_WORKERS, include_dashboard=False, log_to_driver=False)
     try:
         with joblib.parallel_config("ray"):
             search.fit(X, y)
