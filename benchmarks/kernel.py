@@ -5,7 +5,8 @@
 
 Everything is interleaved in one run; figures are medians, and only their ratios mean anything on a
 shared machine. BLAS threads spin for up to a tenth of a second after a call, so a pause stands before
-every measurement; then some calls that are not counted and five in a row, as in a fit.
+every measurement; then calls for a twentieth of a second that are not counted, as cores wake slowly, and
+five in a row, as in a fit.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from sklearn_attn.objective import _cpu, _generic
 from sklearn_attn.ragged import Segments
 
 REPEATS = 9
-WARM_UP = 3
+WARM_UP = 0.05
 IN_A_ROW = 5
 PAUSE = 0.2
 
@@ -69,7 +70,8 @@ def measure(tasks):
     for _ in range(REPEATS):
         for name, task in tasks.items():
             time.sleep(PAUSE)
-            for _ in range(WARM_UP):
+            awake = time.perf_counter() + WARM_UP
+            while time.perf_counter() < awake:
                 task()
             start = time.perf_counter()
             for _ in range(IN_A_ROW):

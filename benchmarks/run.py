@@ -8,8 +8,8 @@ Peers that are not installed are named as absent.
 
 All contenders minimise the same function from the same start until they are within 1e-6 of its minimum, which
 is checked. Each has a process of its own; fits are interleaved, each after one that does not count, and
-figures are medians. The limit is the time in which BLAS (gemv) reads X as often as the fit did. Growth: seconds
-per pass of this package against the number of sequences, features and tokens of a sequence.
+figures are medians. The limit is the time in which BLAS (gemv) reads X as often as the fit did. Growth:
+seconds per pass of this package against the number of sequences, features and tokens of a sequence.
 """
 
 import argparse
@@ -123,7 +123,7 @@ def report(name, rows):
 
 def growth(fast, repeats):
     """Return seconds per pass at growing N, D and L, and the slope of their logarithms."""
-    size = {"N": 16_000, "D": 200, "L": 3} if not fast else {"N": 4000, "D": 100, "L": 3}
+    size = {"N": 64_000, "D": 200, "L": 3} if not fast else {"N": 4000, "D": 100, "L": 3}
     curves = {}
     for axis in size:
         grid = [size[axis] * factor for factor in (1, 2, 4, 8)]
