@@ -6,9 +6,10 @@ import numpy as np
 
 from .._backend import array_namespace, device, is_array_api, is_numpy_array, to_numpy
 from . import _conversion
+from ._formats import FormatsMixin
 
 
-class RaggedArray:
+class RaggedArray(FormatsMixin):
     """Sequences of tokens of unequal length, packed into one buffer.
 
     Sequence i is ``values[offsets[i]:offsets[i + 1]]``, an (L_i, D) view. The container never copies
@@ -51,6 +52,7 @@ class RaggedArray:
     RaggedArray.from_list : Pack a list of (L_i, D) arrays.
     RaggedArray.from_padded : Pack an (n, L, D) array with a mask or a tail of NaN.
     RaggedArray.from_groups : Pack a flat table with a column that names each row's sequence.
+    RaggedArray.from_arrow, RaggedArray.from_awkward, RaggedArray.from_polars : Share columns of lists.
 
     Examples
     --------

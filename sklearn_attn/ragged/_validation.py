@@ -8,6 +8,7 @@ from sklearn.utils.validation import validate_data
 from .._backend import is_array_api, is_numpy_array, to_numpy
 from . import _conversion
 from ._container import RaggedArray
+from ._formats import recognise
 
 _FLOATS = (np.float64, np.float32)
 
@@ -140,6 +141,9 @@ def _pack(X):
     """Split any accepted X into (values, offsets), without a copy where it can be."""
     if isinstance(X, RaggedArray):
         return X.values, X.offsets
+    packed = recognise(X)
+    if packed is not None:
+        return packed
     if issparse(X):
         check_array(X, input_name="X")  # raises scikit-learn's own message on sparse data
     if isinstance(X, list | tuple):

@@ -1,0 +1,279 @@
+"""Columns of sequences of Awkward Array, Apache Arrow and Polars, without a copy where it can be.
+
+They hold flat values and offsets too. The libraries are optional: each is imported where one of its
+objects is converted, or asked for.
+"""
+
+import numpy as np
+
+from .._backend import to_numpy
+from ._conversion import offsets_from_lengths
+
+_WHAT = "n sequences of tokens of D numbers each"
+
+
+class FormatsMixin:
+    """Constructors and exports of `RaggedArray` for the formats of other libraries."""
+
+    @classmethod
+    def from_awkward(cls, array):
+        """Wrap an Awkward array of type ``n * var * D * number`` or ``n * var * var * number``.
+
+        Parameters
+        ----------
+        array : awkward.Array
+            Three axes: sequences, tokens, features. In the second type all tokens must have the same
+            number of features.
+
+        Returns
+        -------
+        RaggedArray
+            Shares the buffer of an array that is packed (``awkward.to_packed``) and whose sequences
+            follow each other; a selection of sequences is copied once.
+
+        Raises
+        ------
+        ImportError
+            If Awkward is not installed.
+        TypeError
+            If the array holds records, strings or other than numbers.
+        ValueError
+            If it has not three axes, the number of features differs, or something is missing (None).
+
+        Examples
+        --------
+        >>> import awkward as ak  # doctest: +SKIP
+        >>> RaggedArray.from_awkward(ak.Array([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]]))  # doctest: +SKIP
+        RaggedArray(n=2, n_tokens=3, n_features=2, dtype=float64)
+        """
+        return cls(*from_awkward(array))
+
+    @classmethod
+    def from_arrow(cls, array):
+        """Wrap a column of lists of tokens of an Apache Arrow table, or of a Parquet file.
+
+        Parameters
+        ----------
+        array : pyarrow.Array or pyarrow.ChunkedArray
+            A (large or fixed-size) list of tokens, each a (large or fixed-size) list of D numbers:
+            ``table["embeddings"]``.
+
+        Returns
+        -------
+        RaggedArray
+            Shares the buffer of an array, or of a column of one chunk; several chunks are copied once.
+
+        Raises
+        ------
+        ImportError
+            If PyArrow is not installed.
+        TypeError
+            If the type is not a list of lists of numbers.
+        ValueError
+            If the number of features differs, or a sequence, a token or a number is null; the message names
+            the first.
+
+        Examples
+        --------
+        >>> import pyarrow as pa  # doctest: +SKIP
+        >>> RaggedArray.from_arrow(pa.array([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]]))  # doctest: +SKIP
+        RaggedArray(n=2, n_tokens=3, n_features=2, dtype=float64)
+        """
+        return cls(*from_arrow(array))
+
+    @classmethod
+    def from_polars(cls, series):
+        """Wrap a Polars column of lists of tokens.
+
+        Parameters
+        ----------
+        series : polars.Series
+            Of type ``List(Array(number, D))`` or ``List(List(number))``: ``frame["embeddings"]``. For a long
+            frame, one row per token, use `from_groups`.
+
+        Returns
+        -------
+        RaggedArray
+            Shares the buffer of a column of type ``List(Array(number, D))`` in one chunk.
+
+        Raises
+        ------
+        TypeError
+            If the type is not a list of lists of numbers.
+        ValueError
+            If the number of features differs, or a sequence, a token or a number is null.
+
+        Examples
+        --------
+        >>> import polars as pl  # doctest: +SKIP
+        >>> RaggedArray.from_polars(pl.Series([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]]))  # doctest: +SKIP
+        RaggedArray(n=2, n_tokens=3, n_features=2, dtype=float64)
+        """
+        return cls(*from_polars(series))
+
+    def to_awkward(self):
+        """Return the sequences as an Awkward array that shares the buffer.
+
+        Returns
+        -------
+        awkward.Array
+            Of type ``n * var * D * number``.
+        """
+        import awkward as ak
+
+        offsets = ak.index.Index64(self.offsets)
+        tokens = ak.contents.NumpyArray(to_numpy(self.values))
+        return ak.Array(ak.contents.ListOffsetArray(offsets, tokens))
+
+    def to_arrow(self):
+        """Return the sequences as an Arrow array that shares the buffer.
+
+        Returns
+        -------
+        pyarrow.LargeListArray
+            Of type ``large_list<fixed_size_list<number>[D]>``: as a column of a table it goes into a Parquet
+            file, and ``polars.from_arrow`` reads it.
+        """
+        import pyarrow as pa
+
+        values = np.ascontiguousarray(to_numpy(self.values))
+        tokens = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), self.n_features)
+        return pa.LargeListArray.from_arrays(pa.array(self.offsets), tokens)
+
+
+def recognise(X):
+    """Return (values, offsets) of a column of another library, or None for anything else."""
+    library = type(X).__module__.partition(".")[0]
+    if library == "awkward" and type(X).__name__ == "Array":
+        return from_awkward(X)
+    if library == "pyarrow":
+        return from_arrow(X)
+    if library == "polars":
+        if type(X).__name__ == "DataFrame":
+            is_column = X.width == 1 and X.dtypes[0].is_nested()
+            return from_polars(X.to_series()) if is_column else None
+        if type(X).__name__ == "Series" and X.dtype.is_nested():
+            return from_polars(X)
+    return None
+
+
+def from_awkward(array):
+    """Split an Awkward array into (values, offsets)."""
+    import awkward as ak
+
+    if array.ndim != 3:
+        hint = "; tokens of one number need a third, array[..., numpy.newaxis]" if array.ndim == 2 else ""
+        raise ValueError(f"Expected {_WHAT}: an Awkward array of three axes, got type {array.type}{hint}.")
+    lengths = _complete(ak.to_numpy(ak.num(array, axis=1)), "X")
+    offsets = offsets_from_lengths(lengths)
+    tokens = ak.flatten(array, axis=1)
+    widths = _complete(ak.to_numpy(ak.num(tokens, axis=1)), "a token", offsets)
+    D = _common_width(widths, offsets)
+    try:
+        numbers = ak.to_numpy(ak.flatten(tokens, axis=1))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"Expected {_WHAT}, got an Awkward array of type {array.type}.") from error
+    return _rows(_complete(numbers, "a number", offsets, D), D), offsets
+
+
+def from_arrow(array):
+    """Split a column of an Arrow table into (values, offsets)."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+    if not isinstance(array, pa.Array):
+        hint = "; pass one of its columns" if hasattr(array, "column_names") else ""
+        raise TypeError(f"Expected {_WHAT}: an Arrow array, got {type(array).__name__}{hint}.")
+    lengths, tokens = _open_list(array, "X")
+    offsets = offsets_from_lengths(lengths)
+    widths, numbers = _open_list(tokens, "a token", offsets)
+    D = _common_width(widths, offsets)
+    if numbers.null_count:
+        _refuse_missing(numbers.is_null().to_numpy(zero_copy_only=False), "a number", offsets, D)
+    return _rows(numbers.to_numpy(zero_copy_only=False), D), offsets
+
+
+def _open_list(array, what, offsets=None):
+    """Return the lengths of the lists of an Arrow array, and what they hold, one after the other."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.ExtensionArray):  # such as tensors of fixed shape
+        array = array.storage
+    types = pa.types
+    if not any(is_a(array.type) for is_a in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
+        raise TypeError(f"Expected {_WHAT}: an Arrow list of lists of numbers, but {what} is {array.type}.")
+    if array.null_count:
+        _refuse_missing(array.is_null().to_numpy(zero_copy_only=False), what, offsets)
+    if types.is_fixed_size_list(array.type):
+        return np.full(len(array), array.type.list_size), array.flatten()
+    return np.diff(array.offsets.to_numpy()), array.flatten()
+
+
+def from_polars(series):
+    """Split a Polars column into (values, offsets)."""
+    lengths, tokens = _open_series(series, "X")
+    offsets = offsets_from_lengths(lengths)
+    widths, numbers = _open_series(tokens, "a token", offsets)
+    D = _common_width(widths, offsets)
+    if numbers.null_count():
+        _refuse_missing(numbers.is_null().to_numpy(), "a number", offsets, D)
+    return _rows(numbers.to_numpy(), D), offsets
+
+
+def _open_series(series, what, offsets=None):
+    """Return the lengths of the lists of a Polars series, and what they hold, one after the other."""
+    import polars as pl
+
+    if not isinstance(series.dtype, pl.List | pl.Array):
+        raise TypeError(f"Expected {_WHAT}: a Polars list of lists of numbers, but {what} is {series.dtype}.")
+    if series.null_count():
+        _refuse_missing(series.is_null().to_numpy(), what, offsets)
+    if isinstance(series.dtype, pl.Array):
+        return np.full(len(series), series.dtype.size), series.reshape((-1,))
+    lengths = series.list.len().to_numpy()
+    if not lengths.all():  # an empty list explodes to a null
+        series = series.filter(series.list.len() > 0)
+    return lengths, series.explode()
+
+
+def _complete(numbers, what, offsets=None, width=1):
+    """Refuse a masked array in which something is missing, and drop the mask."""
+    if isinstance(numbers, np.ma.MaskedArray):
+        _refuse_missing(np.ma.getmaskarray(numbers), what, offsets, width)
+        numbers = numbers.data
+    return numbers
+
+
+def _refuse_missing(missing, what, offsets=None, width=1):
+    """Name the first that is missing: a sequence, or, with offsets, one of `width` parts of a token."""
+    found = np.flatnonzero(missing)
+    if not found.size:
+        return
+    if offsets is None:
+        where = f"X[{found[0]}] is missing"
+    else:
+        token = found[0] // width
+        i = np.searchsorted(offsets, token, side="right") - 1
+        where = f"{what} is missing in X[{i}], at token {token - offsets[i]}"
+    raise ValueError(f"{where}; drop such sequences, with their y and sample_weight.")
+
+
+def _common_width(widths, offsets):
+    """Return the number of features of all tokens, or name the first token that has another."""
+    if not len(widths):
+        raise ValueError("Found no tokens: pass at least one sequence of one token.")
+    odd = np.flatnonzero(widths != widths[0])
+    if odd.size:
+        i = np.searchsorted(offsets, odd[0], side="right") - 1
+        raise ValueError(
+            f"Every token must have the same number of features D. The first has {widths[0]}, but token "
+            f"{odd[0] - offsets[i]} of X[{i}] has {widths[odd[0]]}."
+        )
+    return int(widths[0])
+
+
+def _rows(numbers, D):
+    if numbers.dtype.kind not in "biuf":
+        raise TypeError(f"Expected {_WHAT}, but what tokens hold is of type {numbers.dtype}.")
+    return numbers.reshape(-1, D)
