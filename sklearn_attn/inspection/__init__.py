@@ -1,6 +1,8 @@
-"""Pictures of fitted models and of what theory predicts; matplotlib is imported when one is drawn."""
+"""Where fitted models look, what they use, and what theory predicts; matplotlib is imported to draw."""
 
 from ._attention import AttentionDisplay
+from ._path import PenaltyPathDisplay
+from ._permutation import token_permutation_importance
 from ._theory import TheoryDisplay
 
-__all__ = ["AttentionDisplay", "TheoryDisplay"]
+__all__ = ["AttentionDisplay", "PenaltyPathDisplay", "TheoryDisplay", "token_permutation_importance"]

@@ -104,7 +104,7 @@ class BatchKernel:
     sample_weights : ndarray of float64 of shape (R, n)
         The weightings that problems may have.
     n_threads : int, optional
-        By default ``numba.get_num_threads()``, fewer for small X.
+        By default `_compiled.available_threads`, fewer for small X.
 
     Attributes
     ----------

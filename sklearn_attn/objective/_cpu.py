@@ -183,7 +183,7 @@ class FusedKernel:
     y, sample_weight : ndarray of float64 of shape (n,), optional
         `project` needs neither.
     n_threads : int, optional
-        By default ``numba.get_num_threads()``, fewer for small X.
+        By default `_compiled.available_threads`, fewer for small X.
 
     Notes
     -----

@@ -48,8 +48,9 @@ def _on_cpu(X, shares, n_threads):
     n_threads = n_threads_for(X.values.size, n_threads)
     block = block_tokens(X)
     bounds = split_tokens(X.offsets, n_threads, block)
-    # Sums are over x - o with a token o that counts, so that no variance is left of a large constant.
-    origins = X.values[X.offsets[np.argmax(shares > 0.0, axis=1)], :].astype(np.float64)
+    # Sums are over x - o, so that no variance is left of a constant feature, however large; o is a token of the
+    # sequence that counts most, as sums over x - o are no better than o is large beside the moments.
+    origins = X.values[X.offsets[np.argmax(shares, axis=1)], :].astype(np.float64)
     sums = np.zeros((n_threads, 2, *origins.shape))
 
     def run(thread):
@@ -62,7 +63,8 @@ def _on_cpu(X, shares, n_threads):
         team.close()
     first, second = sums.sum(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
-        return origins + first, second + origins * (2.0 * first + origins)
+        mean = origins + first
+        return mean, np.maximum(second + origins * (2.0 * first + origins), mean**2)
 
 
 @jit

@@ -1,7 +1,5 @@
 """The objective that every solver sees."""
 
-from functools import cached_property
-
 import numpy as np
 
 from .._backend import is_numpy_array, to_numpy
@@ -74,6 +72,7 @@ class AttentionObjective:
             backend = "cpu" if has_cpu_kernel(X, activation) else "generic"
         self.backend = backend
         self._n_threads = n_threads
+        self._made_kernel = self._made_segments = None
         if token_moments is None:
             token_moments = [moment[0] for moment in moments(X, self.sample_weight[None, :], n_threads)]
         self.coordinates = Coordinates(
@@ -92,16 +91,23 @@ class AttentionObjective:
         return self
 
     def __exit__(self, *exc_info):
-        if "_kernel" in vars(self):
-            self._kernel.close()
+        if self._made_kernel is not None:
+            self._made_kernel.close()
 
-    @cached_property
+    # Not cached properties: until Python 3.12 those hold a lock, which a fork in another thread inherits.
+    @property
     def _kernel(self):
-        return _cpu.FusedKernel(self.X, self.y, self.sample_weight, n_threads=self._n_threads)
+        if self._made_kernel is None:
+            self._made_kernel = _cpu.FusedKernel(
+                self.X, self.y, self.sample_weight, n_threads=self._n_threads
+            )
+        return self._made_kernel
 
-    @cached_property
+    @property
     def _segments(self):
-        return Segments(self.X.offsets, self.X.values)
+        if self._made_segments is None:
+            self._made_segments = Segments(self.X.offsets, self.X.values)
+        return self._made_segments
 
     def pack(self, parameters):
         """Turn AttentionParameters into the flat vector theta of shape (n_parameters,)."""

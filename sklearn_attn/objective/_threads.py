@@ -106,9 +106,14 @@ class ThreadTeam:
             )
             for i in range(n_threads - 1)
         ]
-        for thread in self._threads:
-            thread.start()
-        self._finalizer = weakref.finalize(self, _end, self._tasks, self._counters, n_threads - 1)
+        # Before they start: an interrupt may come at any moment from then on.
+        self._end = weakref.finalize(self, _end, self._tasks, self._counters, n_threads - 1)
+        try:
+            for thread in self._threads:
+                thread.start()
+        except BaseException:
+            self._end()
+            raise
 
     def run(self, task):
         """Run task(0), ..., task(n_threads - 1), the last one in this thread; raise what one raises."""
@@ -141,7 +146,6 @@ class ThreadTeam:
 
     def close(self):
         """End the threads."""
-        if self._finalizer.detach() is not None:
-            _end(self._tasks, self._counters, len(self._threads))
+        self._end()
         for thread in self._threads:
             thread.join()

@@ -1,5 +1,6 @@
 """BLAS held to one thread while an optimiser runs."""
 
+import os
 import threading
 from contextlib import contextmanager
 from functools import cache
@@ -19,20 +20,41 @@ def single_threaded_blas():
     whichever threads they run, so that fits that overlap leave it as they found it.
     """
     global _held_by, _limit
-    with _lock:
-        if _held_by == 0:
-            _let_any_thread_set_limits()
-            _limit = _threadpools().limit(limits=1, user_api="blas")
-        _held_by += 1
+    holds = False
     try:
+        with _lock:
+            holds = True
+            _held_by += 1
+            if _held_by == 1:
+                _let_any_thread_set_limits()
+                _limit = _threadpools().limit(limits=1, user_api="blas")
         yield
     finally:
-        with _lock:
-            _held_by -= 1
-            if _held_by == 0:
-                _let_any_thread_set_limits()
-                _limit.restore_original_limits()
-                _let_any_thread_set_limits()
+        if holds:
+            with _lock:
+                _held_by = max(0, _held_by - 1)
+                if _held_by == 0:
+                    _restore()
+
+
+def _restore():
+    global _limit
+    if _limit is not None:
+        _let_any_thread_set_limits()
+        _limit.restore_original_limits()
+        _let_any_thread_set_limits()
+        _limit = None
+
+
+def _forget_other_threads():
+    """In a forked child: fits of other threads, which may have held BLAS or the lock, are not there."""
+    global _lock, _held_by
+    _lock, _held_by = threading.Lock(), 0
+    _restore()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 def _let_any_thread_set_limits():
