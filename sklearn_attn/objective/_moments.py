@@ -48,8 +48,8 @@ def _on_cpu(X, shares, n_threads):
     n_threads = n_threads_for(X.values.size, n_threads)
     block = block_tokens(X)
     bounds = split_tokens(X.offsets, n_threads, block)
-    # Sums are over x - o, so that no variance is left of a constant feature, however large; o is a token of the
-    # sequence that counts most, as sums over x - o are no better than o is large beside the moments.
+    # Sums are over x - o, so that no variance is left of a constant feature, however large. The token o is of
+    # the sequence that counts most: were it far from those that count, the mean square would cancel.
     origins = X.values[X.offsets[np.argmax(shares, axis=1)], :].astype(np.float64)
     sums = np.zeros((n_threads, 2, *origins.shape))
 

@@ -2,14 +2,20 @@
 
 import os
 import threading
+import weakref
 from contextlib import contextmanager
 from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
-_held_by = 0
+# Weakly, so that a fit whose end was interrupted is forgotten, and the next one sets BLAS free.
+_holds = weakref.WeakSet()
 _limit = None
+
+
+class _Hold:
+    """A fit that needs BLAS to be held."""
 
 
 @contextmanager
@@ -19,22 +25,20 @@ def single_threaded_blas():
     The setting is the process's. It is made by the first fit that needs it and undone by the last, in
     whichever threads they run, so that fits that overlap leave it as they found it.
     """
-    global _held_by, _limit
-    holds = False
+    global _limit
+    hold = _Hold()
     try:
         with _lock:
-            holds = True
-            _held_by += 1
-            if _held_by == 1:
+            _holds.add(hold)
+            if _limit is None:
                 _let_any_thread_set_limits()
                 _limit = _threadpools().limit(limits=1, user_api="blas")
         yield
     finally:
-        if holds:
-            with _lock:
-                _held_by = max(0, _held_by - 1)
-                if _held_by == 0:
-                    _restore()
+        with _lock:
+            _holds.discard(hold)
+            if not _holds:
+                _restore()
 
 
 def _restore():
@@ -48,8 +52,9 @@ def _restore():
 
 def _forget_other_threads():
     """In a forked child: fits of other threads, which may have held BLAS or the lock, are not there."""
-    global _lock, _held_by
-    _lock, _held_by = threading.Lock(), 0
+    global _lock
+    _lock = threading.Lock()
+    _holds.clear()
     _restore()
 
 

@@ -57,6 +57,20 @@ def test_sequences_of_no_weight_leave_no_trace():
     np.testing.assert_allclose(moments(X, weights), expected, rtol=1e-13)
 
 
+def test_an_outlier_that_hardly_counts_does_no_harm_wherever_it_stands():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((3000, 3, 4))
+    values[0] *= 1e9
+    weights = np.ones(3000)
+    weights[0] = 1e-20
+    first, last = (
+        moments(RaggedArray.from_padded(values[order]), weights[None, order])
+        for order in (np.arange(3000), np.arange(3000)[::-1])
+    )
+    np.testing.assert_allclose(first, last, rtol=1e-11, atol=1e-15)
+    assert np.all(first[1] >= first[0] ** 2)
+
+
 def test_squares_that_vanish_are_refused():
     X = RaggedArray.from_flat(np.full((4, 2), 1e-200), lengths=[2, 2])
     with pytest.raises(ValueError, match="squares of X vanish"):

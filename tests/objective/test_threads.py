@@ -84,6 +84,23 @@ def test_threads_end_with_the_team_even_if_it_is_not_closed():
     assert not team_threads()
 
 
+def test_no_thread_is_left_if_not_all_can_start(monkeypatch):
+    start, started = threading.Thread.start, []
+
+    def start_two(thread):
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_two)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        ThreadTeam(5)
+    for thread in started:
+        thread.join(timeout=10.0)
+        assert not thread.is_alive()
+
+
 def test_closing_twice_is_harmless():
     team = ThreadTeam(2)
     team.close()

@@ -1,5 +1,9 @@
 """L-BFGS on functions whose minimum is known."""
 
+import multiprocessing
+import os
+import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,7 +15,7 @@ from sklearn_attn import SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV
 from sklearn_attn.datasets import make_spiked_slr
 from sklearn_attn.objective import _objective
 from sklearn_attn.objective._coordinates import Coordinates
-from sklearn_attn.solvers import lbfgs
+from sklearn_attn.solvers import _blas, lbfgs
 from sklearn_attn.solvers._blas import single_threaded_blas
 
 
@@ -137,6 +141,54 @@ def test_blas_is_held_in_any_thread_and_set_free_by_any_other():
             pass
         assert threads() == {1}
     assert threads() == before
+
+
+def test_a_hold_whose_end_was_interrupted_ends_with_the_next():
+    before = [lib["num_threads"] for lib in threadpool_info()]
+    with _blas._lock:
+        _blas._holds.add(_blas._Hold())  # forgotten at once, as is what an interrupt left
+        _blas._limit = _blas._threadpools().limit(limits=1, user_api="blas")
+    with single_threaded_blas():
+        pass
+    assert [lib["num_threads"] for lib in threadpool_info()] == before
+
+
+def _fit_and_count_threads_of_blas(queue, X, y):
+    model = SoftmaxAttentionRegressor().fit(X, y)
+    queue.put((model.objective_, [lib["num_threads"] for lib in threadpool_info()]))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_forks_beside_a_fit_of_another_thread_can_fit():
+    X, y = make_spiked_slr(600, 20, random_state=0)
+    expected = SoftmaxAttentionRegressor().fit(X, y).objective_
+    before = [lib["num_threads"] for lib in threadpool_info()]
+    stop = threading.Event()
+
+    def fit_on_and_on():
+        while not stop.is_set():
+            SoftmaxAttentionRegressor().fit(X, y)
+
+    thread = threading.Thread(target=fit_on_and_on)
+    thread.start()
+    context = multiprocessing.get_context("fork")
+    try:
+        for _ in range(10):
+            queue = context.SimpleQueue()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads
+                child = context.Process(target=_fit_and_count_threads_of_blas, args=(queue, X, y))
+                child.start()
+            child.join(timeout=30)
+            assert child.exitcode == 0, "the child hangs or has failed"
+            objective, threads = queue.get()
+            assert objective == pytest.approx(expected, rel=1e-12)
+            assert threads == before
+    finally:
+        stop.set()
+        thread.join()
+        if child.is_alive():
+            child.kill()
 
 
 def test_overlapping_fits_leave_blas_as_they_found_it():
