@@ -103,3 +103,40 @@ def test_says_what_to_install_without_matplotlib():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "pip install 'sklearn_attn[plot]'" in run.stderr
+
+
+def test_bars_are_as_high_as_weights(model, sequences):
+    weights = [np.array([0.2, 0.8]), np.array([0.5, 0.1, 0.4])]
+    display = AttentionDisplay.from_weights(weights, locations=[1, 0]).plot(kind="bars")
+    for i, bars in enumerate(display.bars_):
+        np.testing.assert_allclose([-bar.get_height() / 0.75 * 0.8 for bar in bars], weights[i])
+        assert {bar.get_y() for bar in bars} == {i + 0.3}
+    colors = [[bar.get_facecolor() for bar in bars] for bars in display.bars_]
+    assert colors[0][1] == colors[1][0] != colors[0][0]
+    assert "highest bar: attention weight 0.8" in display.ax_.get_ylabel()
+
+
+def test_bars_of_negative_weights_go_down():
+    display = AttentionDisplay.from_weights([np.array([1.0, -0.5])]).plot(kind="bars")
+    up, down = (bar.get_height() for bar in display.bars_[0])  # the axis points down
+    assert up == pytest.approx(-0.4)
+    assert down == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("kind", ["bars", "heatmap"])
+def test_names_of_tokens_stand_at_their_tokens(kind):
+    tokens = [["a", "b"], ["c", "d", "e"]]
+    display = AttentionDisplay.from_weights([np.ones(2) / 2, np.ones(3) / 3], tokens=tokens).plot(kind=kind)
+    written = {(text.get_text(), text.get_position()[0]) for text in display.ax_.texts}
+    assert written == {("a", 0), ("b", 1), ("c", 0), ("d", 1), ("e", 2)}
+
+
+@pytest.mark.parametrize("tokens", [[["a"]], [["a"], ["b", "c"]], ["ab", "abc"]])
+def test_names_that_do_not_match_are_refused(tokens):
+    with pytest.raises(ValueError, match="tokens"):
+        AttentionDisplay.from_weights([np.ones(2) / 2, np.ones(3) / 3], tokens=tokens)
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(ValueError, match="'heatmap' or 'bars', got 'pie'"):
+        AttentionDisplay.from_weights([np.ones(2)]).plot(kind="pie")

@@ -153,12 +153,13 @@ class AttentionDisplay:
             raise ValueError(f"kind must be 'heatmap' or 'bars', got {kind!r}.")
         ax = axes_or_new(ax, self)
         n, longest = len(self.weights), max(w.size for w in self.weights)
+        ax.set(xlabel="token", ylabel="sequence", xlim=(-0.5, longest - 0.5))
         if kind == "bars":
             self._draw_bars(ax)
+            ax.set_ylim(n - 0.35, -0.5)
         else:
             self._draw_heatmap(ax, longest, cmap, colorbar)
-        ax.set(xlabel="token", ylabel="sequence", xlim=(-0.5, longest - 0.5))
-        ax.set_ylim(n - 0.5, -0.5)
+            ax.set_ylim(n - 0.5, -0.5)
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_yticks(range(n), range(n) if self.labels is None else self.labels)
         self.ax_, self.figure_ = ax, ax.figure
@@ -183,8 +184,8 @@ class AttentionDisplay:
             self._write_tokens(ax, i, i, "center", lambda w: "white" if abs(w) > 0.6 * high else "black")
         if self.locations is not None:
             ax.scatter(
-                self.locations, range(len(self.weights)), marker="s", s=60, facecolors="none",
-                edgecolors="tab:red", label="hidden location",
+                self.locations, range(len(self.weights)), marker="s", facecolors="none",
+                s=60 if self.tokens is None else 300, edgecolors="tab:red", label="hidden location",
             )  # fmt: skip
         if colorbar:
             ax.figure.colorbar(self.image_, ax=ax, label="attention weight")
@@ -201,6 +202,7 @@ class AttentionDisplay:
                 colors[self.locations[i]] = "tab:red"
             self.bars_.append(ax.bar(range(w.size), -room * w / largest, bottom=line, color=colors))
             ax.plot([-0.5, w.size - 0.5], [line, line], "0.6", lw=0.8)
+            ax.set_ylabel(f"sequence (highest bar: attention weight {largest:.2g})")
             self._write_tokens(ax, i, i + 0.32 if line > i else i + 0.42, "top", lambda _: "black")
 
     def _write_tokens(self, ax, i, y, va, color):
