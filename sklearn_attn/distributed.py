@@ -9,6 +9,7 @@ import numpy as np
 
 from .objective import AttentionObjective, gauss_newton_matrix, moments
 from .ragged import check_ragged
+from .regressors._callbacks import FitTask
 from .regressors._validation import check_parameters, check_sample_weight, check_target
 from .solvers import single_threaded_blas
 
@@ -96,7 +97,7 @@ def fit_partitions(estimator, partitions, *, client=None):
     )
     y, sample_weight = (np.concatenate([summary[name] for summary in summaries]) for name in ("y", "weight"))
     with single_threaded_blas(), estimator._build_objective(X, y, sample_weight, build) as objective:
-        estimator._minimise(X, X, objective)
+        estimator._minimise(X, X, objective, FitTask(estimator, None, {}), stacklevel=3)
     return estimator
 
 

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from ..objective import AttentionObjective, AttentionParameters, curvature_cost
 from ..ragged import check_ragged, validate_ragged
 from ..solvers import Renewal, Schedule, SGDState, lbfgs, sgd, sgd_pass, single_threaded_blas
+from ._callbacks import EXTRA_FRAMES, CallbackSupportMixin, FitTask, with_callbacks
 from ._model import AttentionModel, order, refuse_overflow
 from ._starts import starting_points
 from ._validation import check_init, check_parameters, check_sample_weight, check_target
@@ -44,7 +45,7 @@ def _has_partial_fit(estimator):
     return True
 
 
-class BaseAttentionRegressor(AttentionModel):
+class BaseAttentionRegressor(CallbackSupportMixin, AttentionModel):
     """Single-head attention regressor; subclasses name the activation."""
 
     def __init__(
@@ -82,6 +83,7 @@ class BaseAttentionRegressor(AttentionModel):
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Fit the key, the value and the intercept.
 
@@ -116,26 +118,28 @@ class BaseAttentionRegressor(AttentionModel):
         """
         check_parameters(self)
         checked = check_ragged(X)
+        task = FitTask.of_fit(self, X, y, sample_weight, max_subtasks=self.n_init)
         with single_threaded_blas(), self._build_objective(checked, y, sample_weight) as objective:
-            self._minimise(X, checked, objective)
+            self._minimise(X, checked, objective, task, 3 + EXTRA_FRAMES)
         return self
 
-    def _minimise(self, X, checked, objective):
-        """Solve from every start, and keep the best; the caller's caller is who is warned."""
-        self._warn_of_far_features(objective.coordinates.far_features, stacklevel=4)
+    def _minimise(self, X, checked, objective, task, stacklevel):
+        """Solve from every start, and keep the best."""
+        self._warn_of_far_features(objective.coordinates.far_features, stacklevel=stacklevel + 1)
         random_state = check_random_state(self.random_state)
         init = self._previous_parameters(checked) if self.warm_start else None
         starts = self._starts(objective, init, self.n_init, random_state)
-        best = min((self._solve(objective, start, random_state) for start in starts), key=order)
+        best = min((self._solve(objective, start, random_state, task) for start in starts), key=order)
         refuse_overflow(best)
-        if not best.converged:
+        if not best.converged and not best.stopped:
             warnings.warn(
                 f"{type(self).__name__} did not converge: {best.message}, with a scaled gradient norm of "
                 f"{best.stop_crit:.1e} above tol={self.tol:.1e}. {self._advice(best)}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
         self._keep(X, checked, objective, best)
+        task.end(lambda: self._attributes_at(objective, best.params))
 
     @available_if(_has_partial_fit)
     def partial_fit(self, X, y, sample_weight=None):
@@ -207,11 +211,22 @@ class BaseAttentionRegressor(AttentionModel):
             init = check_init(self.init, objective.X.n_features, offset)
         return starting_points(objective, init, n_init, random_state, offset)
 
-    def _solve(self, objective, start, random_state):
-        options = {"max_iter": self.max_iter, "tol": self.tol, "callback": self._report()}
+    def _solve(self, objective, start, random_state, task):
+        task = task.subtask("start", max_subtasks=self.max_iter)
+        report = self._report()
+
+        def callback(n_iter, value, stop_crit, theta):
+            if report is not None:
+                report(n_iter, value, stop_crit)
+            return task.subtask("iteration").end(lambda: self._attributes_at(objective, theta))
+
+        options = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}
         if self.solver == "lbfgs":
-            return lbfgs(objective, start, renewal=_renewal(objective), **options)
-        return sgd(objective, start, self._schedule(), random_state=random_state, **options)
+            result = lbfgs(objective, start, renewal=_renewal(objective), **options)
+        else:
+            result = sgd(objective, start, self._schedule(), random_state=random_state, **options)
+        task.end(lambda: self._attributes_at(objective, result.params))
+        return result
 
     def _advice(self, result):
         if self.solver == "lbfgs" and result.n_iter < self.max_iter:

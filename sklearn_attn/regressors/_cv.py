@@ -17,6 +17,7 @@ from ._attention import (
     SoftplusAttentionRegressor,
 )
 from ._base import LBFGS_ADVICE
+from ._callbacks import EXTRA_FRAMES, CallbackSupportMixin, FitTask, with_callbacks
 from ._docstring import document_cv
 from ._folds import FoldScorer, split, training_weights
 from ._model import AttentionModel, OffsetModel
@@ -38,7 +39,7 @@ _ALPHAS = tuple(float(f"{alpha:.3g}") for alpha in np.logspace(-3, 3, 13))
 _AT_ONCE = 2
 
 
-class BaseAttentionRegressorCV(AttentionModel):
+class BaseAttentionRegressorCV(CallbackSupportMixin, AttentionModel):
     """Single-head attention regressor that searches its penalty; subclasses name the regressor."""
 
     _Regressor = None
@@ -72,6 +73,7 @@ class BaseAttentionRegressorCV(AttentionModel):
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None, groups=None):
         """Score every penalty by cross-validation, and keep the fit on all data at the best.
 
@@ -120,6 +122,7 @@ class BaseAttentionRegressorCV(AttentionModel):
             "random_state": check_random_state(self.random_state),
         }  # fmt: skip
         scores = np.empty((*alpha_keys.shape, len(folds)))
+        task = FitTask.of_fit(self, X, y, sample_weight, max_subtasks=alpha_keys.size)
         on_all_data, stop_crits = {}, []
         with (
             single_threaded_blas(),
@@ -136,11 +139,15 @@ class BaseAttentionRegressorCV(AttentionModel):
                 on_all_data[place] = replace(fits[-1].result, state=None)
                 stop_crits += [fit.result.stop_crit for fit in fits]
                 self._report(*penalties, scores[place].mean(), path.n_passes)
+                on_all = fits[-1]
+                task.subtask("penalty").end(
+                    lambda fit=on_all: self._attributes_at(fit.objective, fit.result.params)
+                )
             means = scores.mean(axis=-1)
             best = np.unravel_index(np.argmax(means), means.shape)
             penalties = float(alphas[best[0]]), float(alpha_keys[best])
             objective = path.objective(-1, *penalties)
-        self._warn_of_far_features(objective.coordinates.far_features)
+        self._warn_of_far_features(objective.coordinates.far_features, stacklevel=3 + EXTRA_FRAMES)
         self._warn_of_unconverged(np.array(stop_crits))
         self._keep(X, checked, objective, on_all_data[best])
         self.alphas_ = alphas
@@ -148,6 +155,7 @@ class BaseAttentionRegressorCV(AttentionModel):
         self.best_score_ = float(means[best])
         self.cv_scores_ = scores if self.alpha_keys is not None else scores[:, 0]
         self.n_passes_ = path.n_passes
+        task.end(lambda: self._attributes_at(objective, on_all_data[best].params))
         return self
 
     def _check_parameters(self):
@@ -214,7 +222,7 @@ class BaseAttentionRegressorCV(AttentionModel):
                 f"scaled gradient norms, at most {stop_crits.max():.1e}, are above tol={self.tol:.1e}. "
                 f"{LBFGS_ADVICE}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=3 + EXTRA_FRAMES,
             )
 
 

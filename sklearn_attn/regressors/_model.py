@@ -49,20 +49,30 @@ class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, Bas
     def _keep(self, X, checked, objective, result, *, reset=True):
         """Store what was fitted, in the units of the data."""
         parameters = objective.unpack(result.params)
-        with np.errstate(over="ignore"):
-            key, value = (vector.astype(checked.values.dtype) for vector in parameters[:2])
-        if not (np.isfinite(key).all() and np.isfinite(value).all()):
+        attributes = self._parameter_attributes(parameters, checked.values.dtype)
+        if not all(np.isfinite(attributes[name]).all() for name in ("key_", "value_")):
             raise ValueError(f"The fitted key or value overflows {checked.values.dtype}: pass X in float64.")
         if reset:
             set_features(self, X, checked)
-        self.key_, self.value_ = key, value
-        self.intercept_ = parameters.intercept
+        vars(self).update(attributes)
         self.objective_ = objective.original_units(result.objective)
         self.stop_crit_ = result.stop_crit
         self.loss_curve_ = objective.original_units(np.array(result.loss_curve))
         self.n_iter_ = result.n_iter
         self.n_passes_ = objective.n_passes
         return parameters
+
+    def _parameter_attributes(self, parameters, dtype):
+        """Return the attributes that hold the parameters, by name."""
+        with np.errstate(over="ignore"):
+            key, value = (vector.astype(dtype) for vector in parameters[:2])
+        return {"key_": key, "value_": value, "intercept_": parameters.intercept}
+
+    def _attributes_at(self, objective, theta):
+        """Return the attributes of an estimator that is fitted so far."""
+        X = objective.X
+        parameters = self._parameter_attributes(objective.unpack(theta), X.values.dtype)
+        return parameters | {"n_features_in_": X.n_features}
 
     def predict(self, X):
         """Predict the target of every sequence, b + sigma(chi)^T z.
@@ -166,10 +176,8 @@ class OffsetModel:
     def _fitted_activation(self):
         return get_activation("erf", self.offset_)
 
-    def _keep(self, X, checked, objective, result, *, reset=True):
-        parameters = super()._keep(X, checked, objective, result, reset=reset)
-        self.offset_ = parameters.offset
-        return parameters
+    def _parameter_attributes(self, parameters, dtype):
+        return super()._parameter_attributes(parameters, dtype) | {"offset_": parameters.offset}
 
 
 def order(result):

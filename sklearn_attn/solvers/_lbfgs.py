@@ -90,7 +90,8 @@ def lbfgs_steps(
     n_pairs : int, optional
         How many `CurvaturePairs` are kept.
     callback : callable, optional
-        Called after every iteration with (n_iter, objective, stop_crit).
+        Called after every iteration with (n_iter, objective, stop_crit, theta); stops the minimisation by
+        returning True.
 
     Yields
     ------
@@ -108,6 +109,7 @@ def lbfgs_steps(
     loss_curve = [value]
     norm = float(np.linalg.norm(gradient))
     message = "the start is stationary" if norm <= tol else "converged"
+    stopped = False
     patience = math.inf if renewal is None else renewal.patience
     next_renewal = patience  # iterations before it
     while norm > tol and len(loss_curve) <= max_iter:
@@ -135,12 +137,13 @@ def lbfgs_steps(
         theta, gradient = new_theta, new_gradient
         norm = float(np.linalg.norm(gradient))
         loss_curve.append(value)
-        if callback is not None:
-            callback(len(loss_curve) - 1, value, norm)
+        stopped = callback is not None and bool(callback(len(loss_curve) - 1, value, norm, theta))
+        if stopped:
+            break
     n_iter, converged = len(loss_curve) - 1, norm <= tol
     if not converged:
-        message = _reason(n_iter, max_iter)
-    return SolverResult(theta, value, norm, n_iter, converged, message, loss_curve, pairs)
+        message = "a callback stopped it" if stopped else _reason(n_iter, max_iter)
+    return SolverResult(theta, value, norm, n_iter, converged, message, loss_curve, pairs, stopped)
 
 
 def _line_search(theta, value, gradient, direction, step):

@@ -23,6 +23,8 @@ class SolverResult:
         Whether `stop_crit` is at most the tolerance.
     message : str
         Why it stopped, for people.
+    stopped : bool
+        Whether its callback stopped it.
     loss_curve : list of float
         The objective at the start and after every iteration.
     state : object, optional
@@ -37,3 +39,4 @@ class SolverResult:
     message: str
     loss_curve: list = field(repr=False, default_factory=list)
     state: object = field(repr=False, default=None)
+    stopped: bool = False

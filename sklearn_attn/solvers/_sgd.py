@@ -107,7 +107,8 @@ def sgd(objective, start, schedule=None, *, random_state=None, max_iter=1000, to
         The fit has converged when, after a pass, the Euclidean norm of the gradient of the whole
         objective is at most this.
     callback : callable, optional
-        Called after every pass with (n_iter, objective, stop_crit).
+        Called after every pass with (n_iter, objective, stop_crit, theta); stops the descent by
+        returning True.
 
     Returns
     -------
@@ -131,18 +132,22 @@ def sgd(objective, start, schedule=None, *, random_state=None, max_iter=1000, to
     state.n_samples = n
     with single_threaded_blas():
         result = _evaluate(objective, state, schedule)
-        loss_curve = [result.objective]
+        loss_curve, stopped = [result.objective], False
         while result.stop_crit > tol and len(loss_curve) <= max_iter:
             _run_pass(objective, state, schedule, random_state.permutation(n))
             result = _evaluate(objective, state, schedule)
             loss_curve.append(result.objective)
-            if callback is not None:
-                callback(len(loss_curve) - 1, result.objective, result.stop_crit)
+            point = len(loss_curve) - 1, result.objective, result.stop_crit, result.params
+            stopped = callback is not None and bool(callback(*point))
+            if stopped:
+                break
     converged, n_iter = result.stop_crit <= tol, len(loss_curve) - 1
     message = "converged" if n_iter else "the start is stationary"
     if not converged:
-        message = f"it reached max_iter={max_iter}"
-    return replace(result, n_iter=n_iter, converged=converged, message=message, loss_curve=loss_curve)
+        message = "a callback stopped it" if stopped else f"it reached max_iter={max_iter}"
+    return replace(
+        result, n_iter=n_iter, converged=converged, message=message, loss_curve=loss_curve, stopped=stopped
+    )
 
 
 def sgd_pass(objective, state, schedule):

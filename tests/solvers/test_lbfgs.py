@@ -69,8 +69,17 @@ def test_curve_and_callback():
     assert result.loss_curve[0] == objective.value(np.zeros(8))
     assert result.loss_curve[-1] == result.objective == objective.value(result.params)
     assert (np.diff(result.loss_curve) <= 0).all()
-    assert [n for n, _, _ in calls] == list(range(1, result.n_iter + 1))
-    assert calls[-1][1:] == (result.objective, result.stop_crit)
+    assert [call[0] for call in calls] == list(range(1, result.n_iter + 1))
+    assert calls[-1][1:3] == (result.objective, result.stop_crit)
+    np.testing.assert_array_equal(calls[-1][3], result.params)
+    assert not result.stopped
+
+
+def test_a_callback_stops_it():
+    objective, _ = quadratic()
+    result = lbfgs(objective, np.zeros(8), callback=lambda n_iter, *_: n_iter == 2)
+    assert (result.n_iter, result.converged, result.stopped) == (2, False, True)
+    assert result.message == "a callback stopped it"
 
 
 def test_no_point_is_evaluated_twice():

@@ -187,9 +187,18 @@ def test_curve_callback_and_message(problem):
     assert (result.n_iter, result.converged, result.message) == (3, False, "it reached max_iter=3")
     assert len(result.loss_curve) == 4
     assert result.loss_curve[-1] == result.objective
-    assert [n for n, _, _ in calls] == [1, 2, 3]
-    assert calls[-1][1:] == (result.objective, result.stop_crit)
+    assert [call[0] for call in calls] == [1, 2, 3]
+    assert calls[-1][1:3] == (result.objective, result.stop_crit)
+    np.testing.assert_array_equal(calls[-1][3], result.params)
     assert (result.state.n_steps, result.state.n_drawn, result.state.n_samples) == (36, 36, 12)
+
+
+def test_a_callback_stops_it(problem):
+    with build(problem, "softmax") as objective:
+        start = np.full(objective.n_parameters, 0.1)
+        result = sgd(objective, start, max_iter=5, tol=0.0, callback=lambda n_iter, *_: n_iter == 2)
+    assert (result.n_iter, result.converged, result.stopped) == (2, False, True)
+    assert result.message == "a callback stopped it"
 
 
 def test_a_stationary_start_is_the_result(problem):
