@@ -8,7 +8,8 @@ decides:
 - the single-location regression task (SLR), of which this package has the theory;
 - documents of sentences with one film-review sentence at a random place (review needles);
 - MUSK, molecules in several conformations of which one may smell of musk, with a target of +-1. The file is
-  not part of the package: pass it with `--musk musk1.csv.gz`, a row per conformation (label, molecule, features).
+  not part of the package: pass it with `--musk musk1.csv.gz`, a row per conformation (label, molecule,
+  features).
 
 What scikit-learn offers sees a sequence through its pooled tokens, or padded to one long row. Every model
 standardises its inputs, and chooses its penalty by cross-validation inside each training fold. Attention is
