@@ -122,10 +122,15 @@ def draw(results):
     )
     for ax, (dataset, rows) in zip(axes, results.items(), strict=True):
         scores = np.array([r2 for r2, _ in rows.values()])
-        colors = ["tab:orange" if "attention" in name else "tab:blue" for name in rows]
-        ax.barh(range(len(rows)), np.maximum(scores.mean(axis=1), 0.0), xerr=scores.std(axis=1), color=colors)
+        mean, deviation = scores.mean(axis=1), scores.std(axis=1)
+        shown = mean > 0.0  # R2 has no lower bound: what is below 0 is written
+        colors = np.array(["tab:orange" if "attention" in name else "tab:blue" for name in rows])
+        places = np.arange(len(rows))
+        ax.barh(places[shown], mean[shown], xerr=deviation[shown], color=colors[shown])
+        for place in places[~shown]:
+            ax.text(0.02, place, f"{mean[place]:.2f}", va="center", fontsize="small", color="0.4")
         ax.set(title=dataset, xlabel="R2 on held-out folds", xlim=(0.0, 1.0))
-        ax.set_yticks(range(len(rows)), rows)
+        ax.set_yticks(places, rows)
     axes[0].invert_yaxis()
     figure.savefig("compare_regressors.png", dpi=100)
 
