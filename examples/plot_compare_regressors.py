@@ -12,7 +12,7 @@ decides:
   features).
 
 What scikit-learn offers sees a sequence through its pooled tokens, or padded to one long row. Every model
-standardises its inputs, and chooses its penalty by cross-validation inside each training fold. Attention is
+standardises its inputs, and chooses its penalty, where it has one, inside each training fold. Attention is
 linear in what it looks at; with RBF features of every token (Nystroem) it is not. Run it with
 
     pip install ".[plot]" && python examples/plot_compare_regressors.py
@@ -118,8 +118,9 @@ def compare(X, y):
 def draw(results):
     """Draw the scores of all models, a panel per data set."""
     figure, axes = plt.subplots(
-        1, len(results), figsize=(4 * len(results) + 1.5, 4), sharey=True, layout="constrained"
+        1, len(results), figsize=(4 * len(results) + 1.5, 4), sharey=True, squeeze=False, layout="constrained"
     )
+    axes = axes[0]
     for ax, (dataset, rows) in zip(axes, results.items(), strict=True):
         scores = np.array([r2 for r2, _ in rows.values()])
         mean, deviation = scores.mean(axis=1), scores.std(axis=1)

@@ -140,3 +140,14 @@ def test_names_that_do_not_match_are_refused(tokens):
 def test_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="'heatmap' or 'bars', got 'pie'"):
         AttentionDisplay.from_weights([np.ones(2)]).plot(kind="pie")
+
+
+@pytest.mark.parametrize("kind", ["bars", "heatmap"])
+def test_names_are_no_formulas(kind, tmp_path):
+    display = AttentionDisplay.from_weights([[0.5, 0.5]], tokens=[["$5_", "and$"]], labels=[r"$\\foo$"])
+    display.plot(kind=kind).figure_.savefig(tmp_path / "names.png")
+
+
+def test_sequences_without_weights_are_refused():
+    with pytest.raises(ValueError, match="none of them empty"):
+        AttentionDisplay.from_weights([[], [1.0]])

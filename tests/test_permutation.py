@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.impute import SimpleImputer
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import Ridge
 from sklearn.metrics import mean_squared_error
@@ -10,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_attn import RaggedArray, SoftmaxAttentionRegressor
 from sklearn_attn.inspection import token_permutation_importance
-from sklearn_attn.preprocessing import SequencePooler
+from sklearn_attn.preprocessing import SequencePooler, TokenTransformer
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +87,14 @@ def test_x_is_left_as_it_was(data):
 def test_bad_options_are_refused(data, options, message):
     with pytest.raises(ValueError, match=message):
         token_permutation_importance(First(), *data, **options)
+
+
+def test_what_is_missing_is_left_to_a_pipeline_that_imputes(data):
+    X, y = data
+    values = X.values.copy()
+    values[::7, 1] = np.nan
+    X = RaggedArray.from_flat(values, lengths=X.lengths)
+    model = make_pipeline(TokenTransformer(SimpleImputer()), SoftmaxAttentionRegressor()).fit(X, y)
+    assert token_permutation_importance(model, X, y, random_state=0).importances_mean.argmax() == 2
+    with pytest.raises(ValueError, match="one name or callable"):
+        token_permutation_importance(model, X, y, scoring=["r2"])

@@ -52,8 +52,8 @@ class AttentionDisplay:
 
     def __init__(self, weights, *, locations=None, labels=None, tokens=None):
         weights = [np.asarray(w, dtype=np.float64).reshape(-1) for w in weights]
-        if not len(weights):
-            raise ValueError("Pass the attention weights of at least one sequence.")
+        if not len(weights) or not all(w.size for w in weights):
+            raise ValueError("Pass the attention weights of at least one sequence, none of them empty.")
         for name, given in (("locations", locations), ("labels", labels), ("tokens", tokens)):
             if given is not None and len(given) != len(weights):
                 raise ValueError(f"{name} has {len(given)} entries for {len(weights)} sequences.")
@@ -65,7 +65,7 @@ class AttentionDisplay:
                     f"locations[{i}] = {location} lies outside sequence {i} of {len(weights[i])} tokens."
                 )
         for i, names in enumerate(() if tokens is None else tokens):
-            if isinstance(names, str) or len(names) != len(weights[i]):
+            if not isinstance(names, list | tuple | np.ndarray) or len(names) != len(weights[i]):
                 raise ValueError(
                     f"tokens[{i}] must be a list of {len(weights[i])} names, one per token, got "
                     f"{names!r:.60}."
@@ -161,7 +161,7 @@ class AttentionDisplay:
             self._draw_heatmap(ax, longest, cmap, colorbar)
             ax.set_ylim(n - 0.5, -0.5)
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set_yticks(range(n), range(n) if self.labels is None else self.labels)
+        ax.set_yticks(range(n), range(n) if self.labels is None else self.labels, parse_math=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -207,4 +207,13 @@ class AttentionDisplay:
 
     def _write_tokens(self, ax, i, y, va, color):
         for x, name in enumerate(() if self.tokens is None else self.tokens[i]):
-            ax.text(x, y, name, ha="center", va=va, fontsize="x-small", color=color(self.weights[i][x]))
+            ax.text(
+                x,
+                y,
+                name,
+                ha="center",
+                va=va,
+                fontsize="x-small",
+                parse_math=False,
+                color=color(self.weights[i][x]),
+            )

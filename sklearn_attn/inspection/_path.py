@@ -47,8 +47,12 @@ class PenaltyPathDisplay:
     def __init__(self, alphas, scores, *, alpha=None, score_name="score"):
         self.alphas = np.asarray(alphas, dtype=np.float64)
         self.scores = np.asarray(scores, dtype=np.float64)
-        if self.alphas.ndim != 1 or not self.alphas.size or not np.all(self.alphas > 0):
-            raise ValueError("alphas must be a list of positive penalties.")
+        if (
+            self.alphas.ndim != 1
+            or not self.alphas.size
+            or not np.all((self.alphas > 0) & (self.alphas < np.inf))
+        ):
+            raise ValueError("alphas must be a list of positive, finite penalties.")
         if self.scores.ndim != 2 or self.scores.shape[0] != self.alphas.size:
             raise ValueError(
                 f"scores must have shape (n_alphas, n_folds) with n_alphas = {self.alphas.size}, got "

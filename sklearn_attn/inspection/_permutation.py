@@ -33,7 +33,8 @@ def token_permutation_importance(
     estimator : fitted estimator
         An attention regressor, a Pipeline of transformers of this package, or any that takes a RaggedArray.
     X : RaggedArray, list, tuple or array
-        n sequences in any form that `fit` takes; held-out ones measure what generalises.
+        n sequences in any form that `fit` takes; held-out ones measure what generalises. Names of features
+        are lost.
     y : array-like of shape (n,)
     by : {"feature", "position"}, default="feature"
     n_repeats : int, default=5
@@ -56,7 +57,7 @@ def token_permutation_importance(
     Raises
     ------
     ValueError
-        If `by` is neither, `n_repeats` is below 1, or X is not valid.
+        If `by` is neither, `n_repeats` is below 1, there are several scores, or X is not valid.
 
     References
     ----------
@@ -76,7 +77,9 @@ def token_permutation_importance(
         raise ValueError(f"by must be 'feature' or 'position', got {by!r}.")
     if isinstance(n_repeats, bool) or not isinstance(n_repeats, Integral) or n_repeats < 1:
         raise ValueError(f"n_repeats must be a positive integer, got {n_repeats!r}.")
-    X = check_ragged(X)
+    if isinstance(scoring, list | tuple | set | dict):
+        raise ValueError(f"scoring must be one name or callable, got {scoring!r}.")
+    X = check_ragged(X, ensure_finite=False)  # the estimator may impute
     X = RaggedArray(to_numpy(X.values), X.offsets)
     scorer = check_scoring(estimator, scoring=scoring)
     weights = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}

@@ -203,6 +203,7 @@ class TokenTransformer(RaggedTagsMixin, TransformerMixin, BaseEstimator, auto_wr
 
     def _route(self, caller, callee, params, checked):
         """Return what the inner transformer is given of the metadata, repeated for every token."""
+        params = {name: values for name, values in params.items() if values is not None}
         if not params:
             return {}
         if not get_config()["enable_metadata_routing"]:

@@ -122,7 +122,7 @@ class FormatsMixin:
         import awkward as ak
 
         offsets = ak.index.Index64(self.offsets)
-        tokens = ak.contents.NumpyArray(to_numpy(self.values))
+        tokens = ak.contents.NumpyArray(_native(to_numpy(self.values)))
         return ak.Array(ak.contents.ListOffsetArray(offsets, tokens))
 
     def to_arrow(self):
@@ -136,31 +136,33 @@ class FormatsMixin:
         """
         import pyarrow as pa
 
-        values = np.ascontiguousarray(to_numpy(self.values))
+        values = np.ascontiguousarray(_native(to_numpy(self.values)))
         tokens = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), self.n_features)
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), tokens)
 
 
-def recognise(X):
-    """Return (values, offsets) of a column of another library, or None for anything else."""
+def is_column(X):
+    """Tell whether X is a column of sequences of one of these libraries."""
     library = type(X).__module__.partition(".")[0]
-    if library == "awkward" and type(X).__name__ == "Array":
-        return from_awkward(X)
-    if library == "pyarrow":
-        return from_arrow(X)
-    if library == "polars":
-        if type(X).__name__ == "DataFrame":
-            is_column = X.width == 1 and X.dtypes[0].is_nested()
-            return from_polars(X.to_series()) if is_column else None
-        if type(X).__name__ == "Series" and X.dtype.is_nested():
-            return from_polars(X)
-    return None
+    if library == "awkward":
+        return type(X).__name__ == "Array"
+    if library == "polars" and type(X).__name__ == "DataFrame":
+        return X.width == 1 and X.dtypes[0].is_nested()
+    return library == "pyarrow" or (library == "polars" and hasattr(X, "dtype") and X.dtype.is_nested())
+
+
+def from_column(X):
+    """Split what `is_column` into (values, offsets)."""
+    library = type(X).__module__.partition(".")[0]
+    return {"awkward": from_awkward, "pyarrow": from_arrow, "polars": from_polars}[library](X)
 
 
 def from_awkward(array):
     """Split an Awkward array into (values, offsets)."""
     import awkward as ak
 
+    if not isinstance(array, ak.Array):
+        raise TypeError(f"Expected {_WHAT}: an Awkward array, got {type(array).__name__}.")
     if array.ndim != 3:
         hint = "; tokens of one number need a third, array[..., numpy.newaxis]" if array.ndim == 2 else ""
         raise ValueError(f"Expected {_WHAT}: an Awkward array of three axes, got type {array.type}{hint}.")
@@ -198,8 +200,11 @@ def _open_list(array, what, offsets=None):
     """Return the lengths of the lists of an Arrow array, and what they hold, one after the other."""
     import pyarrow as pa
 
-    if isinstance(array, pa.ExtensionArray):  # such as tensors of fixed shape
-        array = array.storage
+    if isinstance(array, pa.ExtensionArray):
+        if hasattr(array, "to_numpy_ndarray"):  # tensors of a fixed shape: a list for every axis but the last
+            array = _nested_lists(array.to_numpy_ndarray())
+        else:
+            array = array.storage
     types = pa.types
     if not any(is_a(array.type) for is_a in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
         raise TypeError(f"Expected {_WHAT}: an Arrow list of lists of numbers, but {what} is {array.type}.")
@@ -210,8 +215,25 @@ def _open_list(array, what, offsets=None):
     return np.diff(array.offsets.to_numpy()), array.flatten()
 
 
+def _nested_lists(array):
+    """Turn an (n, ...) array into an Arrow array of n lists of fixed size, nested like its axes."""
+    import pyarrow as pa
+
+    nested = pa.array(array.reshape(-1))
+    for size in array.shape[:0:-1]:
+        nested = pa.FixedSizeListArray.from_arrays(nested, size)
+    return nested
+
+
 def from_polars(series):
     """Split a Polars column into (values, offsets)."""
+    import polars as pl
+
+    if isinstance(series, pl.DataFrame) and series.width == 1:
+        series = series.to_series()
+    if not isinstance(series, pl.Series):
+        hint = "; pass one of its columns" if hasattr(series, "columns") else ""
+        raise TypeError(f"Expected {_WHAT}: a Polars series, got {type(series).__name__}{hint}.")
     lengths, tokens = _open_series(series, "X")
     offsets = offsets_from_lengths(lengths)
     widths, numbers = _open_series(tokens, "a token", offsets)
@@ -230,7 +252,7 @@ def _open_series(series, what, offsets=None):
     if series.null_count():
         _refuse_missing(series.is_null().to_numpy(), what, offsets)
     if isinstance(series.dtype, pl.Array):
-        return np.full(len(series), series.dtype.size), series.reshape((-1,))
+        series = series.cast(pl.List(series.dtype.inner))
     lengths = series.list.len().to_numpy()
     if not lengths.all():  # an empty list explodes to a null
         series = series.filter(series.list.len() > 0)
@@ -255,8 +277,10 @@ def _refuse_missing(missing, what, offsets=None, width=1):
     else:
         token = found[0] // width
         i = np.searchsorted(offsets, token, side="right") - 1
-        where = f"{what} is missing in X[{i}], at token {token - offsets[i]}"
-    raise ValueError(f"{where}; drop such sequences, with their y and sample_weight.")
+        feature = f", feature {found[0] % width}" if width > 1 else ""
+        where = f"{what} is missing in X[{i}], at token {token - offsets[i]}{feature}"
+    hint = " (or fill nulls with NaN, and impute: TokenTransformer(SimpleImputer()))" if width > 1 else ""
+    raise ValueError(f"{where}; drop such sequences, with their y and sample_weight{hint}.")
 
 
 def _common_width(widths, offsets):
@@ -270,7 +294,14 @@ def _common_width(widths, offsets):
             f"Every token must have the same number of features D. The first has {widths[0]}, but token "
             f"{odd[0] - offsets[i]} of X[{i}] has {widths[odd[0]]}."
         )
+    if not widths[0]:
+        raise ValueError("Tokens hold no numbers: every token needs at least one feature.")
     return int(widths[0])
+
+
+def _native(values):
+    """Give the buffer the machine's byte order, which other libraries expect."""
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
 def _rows(numbers, D):

@@ -8,7 +8,7 @@ from sklearn.utils.validation import validate_data
 from .._backend import is_array_api, is_numpy_array, to_numpy
 from . import _conversion
 from ._container import RaggedArray
-from ._formats import recognise
+from ._formats import from_column, is_column
 
 _FLOATS = (np.float64, np.float32)
 
@@ -111,7 +111,7 @@ def set_features(estimator, X, checked, *, reset=True):
     source = to_numpy(checked.values)
     if hasattr(X, "columns") and is_table(X, checked):
         source = X
-    elif not isinstance(X, RaggedArray) and not is_table(X, checked):
+    elif not isinstance(X, RaggedArray) and not is_column(X) and not is_table(X, checked):
         first = _first_sequence(X)
         source = first if hasattr(first, "columns") else source
     validate_data(estimator, X=source, reset=reset, skip_check_array=True)
@@ -127,7 +127,7 @@ def _first_sequence(X):
 
 def is_table(X, checked):
     """Tell whether X, already checked as `checked`, is an (n, D) table: a row per one-token sequence."""
-    if isinstance(X, RaggedArray) or len(checked) != checked.n_tokens:
+    if isinstance(X, RaggedArray) or is_column(X) or len(checked) != checked.n_tokens:
         return False
     if isinstance(X, list | tuple):
         return _ndim(X[0]) == 1
@@ -141,9 +141,8 @@ def _pack(X):
     """Split any accepted X into (values, offsets), without a copy where it can be."""
     if isinstance(X, RaggedArray):
         return X.values, X.offsets
-    packed = recognise(X)
-    if packed is not None:
-        return packed
+    if is_column(X):
+        return from_column(X)
     if issparse(X):
         check_array(X, input_name="X")  # raises scikit-learn's own message on sparse data
     if isinstance(X, list | tuple):

@@ -129,7 +129,13 @@ class BaseAttentionRegressor(CallbackSupportMixin, AttentionModel):
         random_state = check_random_state(self.random_state)
         init = self._previous_parameters(checked) if self.warm_start else None
         starts = self._starts(objective, init, self.n_init, random_state)
-        best = min((self._solve(objective, start, random_state, task) for start in starts), key=order)
+        results = []
+        for start in starts:
+            result, stop = self._solve(objective, start, random_state, task)
+            results.append(result)
+            if stop:
+                break
+        best = min(results, key=order)
         refuse_overflow(best)
         if not best.converged and not best.stopped:
             warnings.warn(
@@ -138,8 +144,8 @@ class BaseAttentionRegressor(CallbackSupportMixin, AttentionModel):
                 ConvergenceWarning,
                 stacklevel=stacklevel,
             )
-        self._keep(X, checked, objective, best)
         task.end(lambda: self._attributes_at(objective, best.params))
+        self._keep(X, checked, objective, best)
 
     @available_if(_has_partial_fit)
     def partial_fit(self, X, y, sample_weight=None):
@@ -212,6 +218,7 @@ class BaseAttentionRegressor(CallbackSupportMixin, AttentionModel):
         return starting_points(objective, init, n_init, random_state, offset)
 
     def _solve(self, objective, start, random_state, task):
+        """Solve from one start; return the result, and whether a callback asks for no further start."""
         task = task.subtask("start", max_subtasks=self.max_iter)
         report = self._report()
 
@@ -225,8 +232,7 @@ class BaseAttentionRegressor(CallbackSupportMixin, AttentionModel):
             result = lbfgs(objective, start, renewal=_renewal(objective), **options)
         else:
             result = sgd(objective, start, self._schedule(), random_state=random_state, **options)
-        task.end(lambda: self._attributes_at(objective, result.params))
-        return result
+        return result, task.end(lambda: self._attributes_at(objective, result.params))
 
     def _advice(self, result):
         if self.solver == "lbfgs" and result.n_iter < self.max_iter:

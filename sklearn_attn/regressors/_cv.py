@@ -140,6 +140,7 @@ class BaseAttentionRegressorCV(CallbackSupportMixin, AttentionModel):
                 stop_crits += [fit.result.stop_crit for fit in fits]
                 self._report(*penalties, scores[place].mean(), path.n_passes)
                 on_all = fits[-1]
+                # Whether it asks to stop is not heard: scores of all penalties are compared.
                 task.subtask("penalty").end(
                     lambda fit=on_all: self._attributes_at(fit.objective, fit.result.params)
                 )
@@ -149,13 +150,13 @@ class BaseAttentionRegressorCV(CallbackSupportMixin, AttentionModel):
             objective = path.objective(-1, *penalties)
         self._warn_of_far_features(objective.coordinates.far_features, stacklevel=3 + EXTRA_FRAMES)
         self._warn_of_unconverged(np.array(stop_crits))
+        task.end(lambda: self._attributes_at(objective, on_all_data[best].params))
         self._keep(X, checked, objective, on_all_data[best])
         self.alphas_ = alphas
         self.alpha_, self.alpha_key_ = penalties
         self.best_score_ = float(means[best])
         self.cv_scores_ = scores if self.alpha_keys is not None else scores[:, 0]
         self.n_passes_ = path.n_passes
-        task.end(lambda: self._attributes_at(objective, on_all_data[best].params))
         return self
 
     def _check_parameters(self):

@@ -72,7 +72,11 @@ class TestAwkward:
             ([1.0], ValueError, "three axes"),
             ([[[1.0]], None], ValueError, r"X\[1\] is missing; drop"),
             ([[[1.0]], [[1.0], None]], ValueError, r"a token is missing in X\[1\], at token 1"),
-            ([[[1.0, 2.0]], [[1.0, None]]], ValueError, r"a number is missing in X\[1\], at token 0"),
+            (
+                [[[1.0, 2.0]], [[1.0, None]]],
+                ValueError,
+                r"a number is missing in X\[1\], at token 0, feature 1; .*impute",
+            ),
             ([[[1.0, 2.0]], [[1.0, 3.0], [1.0]]], ValueError, r"token 1 of X\[1\] has 1"),
             ([[[True]], [["a"]]], TypeError, "got an Awkward array of type 2"),
             ([[["a"]]], (TypeError, ValueError), "Expected n sequences"),
@@ -146,7 +150,11 @@ class TestArrow:
             ([1.0], TypeError, "but X is double"),
             ([[[1.0]], None], ValueError, r"X\[1\] is missing"),
             ([[[1.0]], [[1.0], None]], ValueError, r"a token is missing in X\[1\], at token 1"),
-            ([[[1.0, 2.0]], [[1.0, None]]], ValueError, r"a number is missing in X\[1\], at token 0"),
+            (
+                [[[1.0, 2.0]], [[1.0, None]]],
+                ValueError,
+                r"a number is missing in X\[1\], at token 0, feature 1; .*impute",
+            ),
             ([[[1.0, 2.0]], [[1.0, 3.0], [1.0]]], ValueError, r"token 1 of X\[1\] has 1"),
             ([[["a"]]], TypeError, "of type object"),
             ([[], []], TypeError, "a token is null"),
@@ -160,6 +168,17 @@ class TestArrow:
         array = pa.array([[[1.0, 2.0], None], [[3.0, 4.0]]], type=pa.list_(pa.list_(pa.float64(), 2)))
         with pytest.raises(ValueError, match=r"a token is missing in X\[0\], at token 1"):
             RaggedArray.from_arrow(array)
+
+    def test_tensors_of_fixed_shape(self, pa):
+        values = np.arange(12.0).reshape(2, 2, 3)
+        X = RaggedArray.from_arrow(pa.FixedShapeTensorArray.from_numpy_ndarray(values))
+        np.testing.assert_array_equal(X.to_padded(), values)
+        tokens_of_lists = pa.FixedShapeTensorArray.from_numpy_ndarray(tokens())
+        assert_is(RaggedArray.from_arrow(pa.ListArray.from_arrays([0, 2, 3, 7, 10], tokens_of_lists)))
+
+    def test_another_byte_order(self):
+        X = RaggedArray.from_flat(tokens(">f8"), lengths=LENGTHS)
+        assert_is(RaggedArray.from_arrow(X.to_arrow()))
 
     def test_a_table_says_to_pass_a_column(self, pa):
         with pytest.raises(TypeError, match="pass one of its columns"):
@@ -195,6 +214,15 @@ class TestPolars:
         assert_is(back)
         assert shares(back, X.values)
 
+    def test_arrays_of_fixed_size_and_frames_of_one_column(self, pl):
+        values = np.arange(12.0).reshape(2, 2, 3)
+        for kind in (pl.Array(pl.Float64, (2, 3)), pl.Array(pl.List(pl.Float64), 2)):
+            X = RaggedArray.from_polars(pl.Series(values.tolist(), dtype=kind))
+            np.testing.assert_array_equal(X.to_padded(), values)
+        assert_is(RaggedArray.from_polars(pl.DataFrame({"x": nested()})))
+        with pytest.raises(TypeError, match="got DataFrame; pass one of its columns"):
+            RaggedArray.from_polars(pl.DataFrame({"x": nested(), "y": [1, 2, 3, 4]}))
+
     def test_sequences_without_tokens(self, pl):
         series = pl.Series([[], *nested(), []], dtype=pl.List(pl.List(pl.Float64)))
         assert_is(RaggedArray.from_polars(series), lengths=[0, *LENGTHS, 0])
@@ -206,7 +234,11 @@ class TestPolars:
             ([1.0], TypeError, "but X is Float64"),
             ([[[1.0]], None], ValueError, r"X\[1\] is missing"),
             ([[[1.0]], [[1.0], None]], ValueError, r"a token is missing in X\[1\], at token 1"),
-            ([[[1.0, 2.0]], [[1.0, None]]], ValueError, r"a number is missing in X\[1\], at token 0"),
+            (
+                [[[1.0, 2.0]], [[1.0, None]]],
+                ValueError,
+                r"a number is missing in X\[1\], at token 0, feature 1; .*impute",
+            ),
             ([[[1.0, 2.0]], [[1.0, 3.0], [1.0]]], ValueError, r"token 1 of X\[1\] has 1"),
             ([[["a"]]], TypeError, "of type"),
         ],
@@ -220,6 +252,14 @@ class TestPolars:
             bag=np.repeat([7, 5, 6, 9], LENGTHS)
         )
         assert_is(RaggedArray.from_groups(frame.drop("bag"), frame["bag"]))
+
+
+@pytest.mark.parametrize("method", ["from_awkward", "from_arrow", "from_polars"])
+@pytest.mark.parametrize("given", [None, [[[1.0]]], np.zeros((2, 3, 4))], ids=["None", "list", "array"])
+def test_what_is_of_no_such_library_is_refused(method, given):
+    pytest.importorskip({"arrow": "pyarrow"}.get(method[5:], method[5:]))
+    with pytest.raises(TypeError, match=f"got {type(given).__name__}"):
+        getattr(RaggedArray, method)(given)
 
 
 class TestPandas:
@@ -249,8 +289,8 @@ class TestPandas:
 def test_estimators_take_them_as_they_are(library):
     module = pytest.importorskip(library)
     rng = np.random.default_rng(0)
-    X = RaggedArray.from_flat(rng.standard_normal((60, 4)), lengths=[3] * 20)
-    y = X.values[::3, 0]
+    X = RaggedArray.from_flat(rng.standard_normal((60, 4)), lengths=[1, 5, 2, 4, 3] * 4)
+    y = X.values[X.offsets[:-1], 0]
     if library == "polars":
         pytest.importorskip("pyarrow")
         foreign = module.from_arrow(X.to_arrow())

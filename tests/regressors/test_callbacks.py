@@ -82,6 +82,48 @@ def test_a_callback_stops_a_fit_without_a_warning(data):
     assert model.stop_crit_ > model.tol
 
 
+class Failing(Recorder):
+    """Fails at the end of the whole fit."""
+
+    def on_fit_task_end(self, estimator, context):
+        if context.parent is None:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "model", [SoftmaxAttentionRegressor(), SoftmaxAttentionRegressorCV([0.1, 1.0], cv=2)]
+)
+def test_an_error_in_the_last_hook_leaves_the_estimator_as_it_was(data, model):
+    X, y = data
+    model = clone(model).fit(X, y)
+    before = model.key_.copy()
+    failing = Failing()
+    with pytest.raises(KeyboardInterrupt):
+        model.set_callbacks(failing).fit(X[:50], y[:50])
+    np.testing.assert_array_equal(model.key_, before)
+    assert failing.is_torn_down
+
+
+class StopsAfterAStart(Recorder):
+    """Asks to stop when the first start has ended."""
+
+    def on_fit_task_end(self, estimator, context):
+        self.ended.append(context.task_name)
+        return context.task_name == "start"
+
+
+def test_a_callback_stops_further_starts(data):
+    recorder = StopsAfterAStart()
+    SoftmaxAttentionRegressor(n_init=3, random_state=0).set_callbacks(recorder).fit(*data)
+    assert recorder.ended.count("start") == 1
+
+
+def test_a_weight_for_all_reaches_scorers_as_an_array(data):
+    recorder = Recorder()
+    SoftmaxAttentionRegressor().set_callbacks(recorder).fit(*data, sample_weight=2.0)
+    np.testing.assert_array_equal(recorder.data[0][2]["sample_weight"], np.full(100, 2.0))
+
+
 @pytest.mark.parametrize("with_callback", [False, True])
 def test_warnings_point_at_the_caller(data, with_callback):
     model = SoftmaxAttentionRegressor(max_iter=1)
