@@ -1,5 +1,7 @@
 """The callbacks of scikit-learn 1.9 and later, such as its ProgressBar; before that there are none."""
 
+from numbers import Real
+
 import numpy as np
 
 try:
@@ -39,8 +41,8 @@ class FitTask:
     @classmethod
     def of_fit(cls, estimator, X, y, sample_weight, max_subtasks):
         """Begin the task of a whole fit, inside a method that is decorated `with_callbacks`."""
-        if sample_weight is not None and not np.ndim(sample_weight):  # which scorers do not take
-            sample_weight = np.full(len(y), sample_weight)
+        if isinstance(sample_weight, Real):  # which scorers do not take
+            sample_weight = np.full(len(y), float(sample_weight))
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         context = None
         if getattr(estimator, "_skl_callbacks", None):
