@@ -146,6 +146,8 @@ def test_an_unknown_kind_is_refused():
 def test_names_are_no_formulas(kind, tmp_path):
     display = AttentionDisplay.from_weights([[0.5, 0.5]], tokens=[["$5_", "and$"]], labels=[r"$\\foo$"])
     display.plot(kind=kind).figure_.savefig(tmp_path / "names.png")
+    assert [text.get_text() for text in display.ax_.texts] == ["$5_", "and$"]
+    assert (tmp_path / "names.png").stat().st_size > 0
 
 
 def test_sequences_without_weights_are_refused():

@@ -19,7 +19,7 @@ from ._coordinates import activation_at
 from ._cpu import n_threads_for, split_tokens
 from ._objective import generic_squared_error, has_cpu_kernel
 from ._projection import project
-from ._sequences import coefficients, number_tokens
+from ._sequences import SCRATCH_ROWS, coefficients, number_tokens
 from ._threads import ThreadTeam
 
 # Bytes of a block as float64, of which a core's L2 cache holds the block and the products with it.
@@ -172,7 +172,7 @@ class BatchKernel:
         )  # fmt: skip
 
         def run(thread):
-            products, scratch = np.empty(2 * B * self.block), np.empty((5, self.block))
+            products, scratch = np.empty(2 * B * self.block), np.empty((SCRATCH_ROWS, self.block))
             places, partial = np.empty(self.block, dtype=np.int64), np.empty((2 * B, D))
             evaluate_batch(
                 *arguments, *self._shares[thread], self._tokens[thread], products, scratch, places, partial,

@@ -17,13 +17,14 @@ import math
 import numpy as np
 
 from .._compiled import ACTIVATION_CODES, SOFTMAX, SOFTPLUS, available_threads, jit
+from . import _sequences
 from ._sequences import coefficients, exponentials, number_tokens, potentials, subtract_maximum
 from ._threads import ThreadTeam
 from ._token_products import add_rows, dot_rows
 
 _BLOCK_BYTES = 2**18  # half of a typical L2 cache; 2^17 to 2^19 measured alike at D = 64 to 4,000
 _MIN_BLOCK_TOKENS = 8
-SCRATCH_ROWS = 7  # numbers of a token beside its row of X, and an integer
+SCRATCH_ROWS = 2 + _sequences.SCRATCH_ROWS  # numbers of a token beside its row of X, and an integer
 # Below this many numbers in X an evaluation is shorter than waking a thread (tens of microseconds).
 _MIN_SIZE_PER_THREAD = 2**16
 

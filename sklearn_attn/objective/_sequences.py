@@ -12,6 +12,8 @@ from .._compiled import LINEAR, SOFTMAX, exponentiate, jit, potential
 # Where potentials of a block differ by less, one maximum does for all its sequences: exp(-300) and its
 # inverse are far from the ends of float64.
 _NARROW = 300.0
+# Numbers of a token that `coefficients` needs room for.
+SCRATCH_ROWS = 5
 
 
 @jit

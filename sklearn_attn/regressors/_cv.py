@@ -139,10 +139,9 @@ class BaseAttentionRegressorCV(CallbackSupportMixin, AttentionModel):
                 on_all_data[place] = replace(fits[-1].result, state=None)
                 stop_crits += [fit.result.stop_crit for fit in fits]
                 self._report(*penalties, scores[place].mean(), path.n_passes)
-                on_all = fits[-1]
                 # Whether it asks to stop is not heard: scores of all penalties are compared.
                 task.subtask("penalty").end(
-                    lambda fit=on_all: self._attributes_at(fit.objective, fit.result.params)
+                    lambda fit=fits[-1]: self._attributes_at(fit.objective, fit.result.params)
                 )
             means = scores.mean(axis=-1)
             best = np.unravel_index(np.argmax(means), means.shape)

@@ -148,7 +148,9 @@ def test_every_penalty_of_a_search_is_a_task(data):
 def test_scikit_learns_own_callbacks(data, capsys):
     pytest.importorskip("rich")
     monitor = callback.ScoringMonitor(scoring="r2")
-    SoftmaxAttentionRegressor().set_callbacks(callback.ProgressBar(), monitor).fit(*data)
+    model = SoftmaxAttentionRegressor().set_callbacks(callback.ProgressBar(), monitor).fit(*data)
+    assert "SoftmaxAttentionRegressor" in capsys.readouterr().out
+    assert model.score(*data) > 0.0
 
 
 def test_in_a_grid_search(data):
