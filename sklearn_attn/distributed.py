@@ -121,9 +121,9 @@ class _RemoteObjective(AttentionObjective):
         super().__init__(X, y, activation, backend="remote", **options)
         self._actors = actors
 
-    def squared_error(self, parameters):
-        """Evaluate every partition at the same time, and add up; see `AttentionObjective.squared_error`."""
-        terms = _ask(self._actors, "squared_error", self.activation, parameters)
+    def deviance(self, parameters):
+        """Evaluate every partition at the same time, and add up; see `AttentionObjective.deviance`."""
+        terms = _ask(self._actors, "deviance", self.activation, parameters)
         return tuple(sum(column) for column in zip(*terms, strict=True))
 
     def gauss_newton_matrix(self, parameters):
@@ -157,13 +157,13 @@ class _Partition:
             "moments": [moment[0] for moment in moments(self.X, self.sample_weight[None, :])],
         }
 
-    def squared_error(self, activation, parameters):
+    def deviance(self, activation, parameters):
         if self.objective is None:
             self.objective = AttentionObjective(
                 self.X, self.y, activation, alpha_key=0.0, alpha_value=0.0, sample_weight=self.sample_weight,
                 token_moments=np.ones((2, self.X.n_features)), n_threads=_threads_of_worker(),
             )  # fmt: skip
-        return self.objective.squared_error(parameters)
+        return self.objective.deviance(parameters)
 
     def gauss_newton_matrix(self, *point):
         with single_threaded_blas():
