@@ -1,9 +1,9 @@
 """What is minimised: the deviance of single-head attention plus ridge penalties."""
 
 from ._batch import shared_pass
-from ._coordinates import AttentionParameters
+from ._coordinates import AttentionParameters, like
 from ._curvature import curvature_cost, gauss_newton_matrix
-from ._losses import LogLoss, MultinomialLogLoss, probabilities, probability
+from ._losses import LogLoss, MultinomialLogLoss
 from ._moments import moments
 from ._objective import AttentionObjective
 from ._projection import project
@@ -15,9 +15,8 @@ __all__ = [
     "MultinomialLogLoss",
     "curvature_cost",
     "gauss_newton_matrix",
+    "like",
     "moments",
-    "probabilities",
-    "probability",
     "project",
     "shared_pass",
 ]

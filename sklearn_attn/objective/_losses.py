@@ -126,11 +126,11 @@ class LogLoss(Loss):
 
     def residual(self, y, predictions):
         """Return y less the probability of class 1."""
-        return (y - probability(predictions[:, 0]))[:, None]
+        return (y - _probability(predictions[:, 0]))[:, None]
 
     def curvature(self, predictions):
         """Return p (1 - p)."""
-        p = probability(predictions[:, 0])
+        p = _probability(predictions[:, 0])
         return p * (1.0 - p)
 
     def null_model(self, y, sample_weight, fit_intercept):
@@ -161,7 +161,7 @@ class MultinomialLogLoss(Loss):
 
     def residual(self, y, predictions):
         """Return 1 - p_c at the class y and -p_c elsewhere."""
-        return self._indicators(y, predictions) - probabilities(predictions)
+        return self._indicators(y, predictions) - Softmax().weights(predictions)
 
     def null_model(self, y, sample_weight, fit_intercept):
         """Return the logarithms of the shares of the classes, less their mean."""
@@ -179,16 +179,11 @@ class MultinomialLogLoss(Loss):
 SQUARED_ERROR = SquaredError()
 
 
-def probability(log_odds):
+def _probability(log_odds):
     """Compute 1 / (1 + e^-f) in the namespace of f."""
     xp = array_namespace(log_odds)
     decay = xp.exp(-xp.abs(log_odds))
     return xp.where(log_odds >= 0, xp.ones_like(decay), decay) / (1.0 + decay)
-
-
-def probabilities(scores):
-    """Compute e^f_c / sum e^f over the last axis, in the namespace of f."""
-    return Softmax().weights(scores)
 
 
 def _shares(y, sample_weight, n_classes):
