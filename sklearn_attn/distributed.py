@@ -9,6 +9,7 @@ import numpy as np
 
 from .objective import AttentionObjective, gauss_newton_matrix, moments
 from .ragged import check_ragged
+from .regressors._base import BaseAttentionRegressor
 from .regressors._callbacks import FitTask
 from .regressors._validation import check_parameters, check_sample_weight, check_target
 from .solvers import single_threaded_blas
@@ -44,7 +45,8 @@ def fit_partitions(estimator, partitions, *, client=None):
         If there is no partition, partitions differ in their number of features or float type, or the solver
         is not "lbfgs"; and for data that `fit` refuses.
     TypeError
-        If a partition is neither a pair nor a triple.
+        If a partition is neither a pair nor a triple, or the estimator is another one: a classifier, a
+        search, a Pipeline.
     ImportError
         If Dask's distributed scheduler is not installed.
 
@@ -71,6 +73,11 @@ def fit_partitions(estimator, partitions, *, client=None):
     SoftmaxAttentionRegressor()
     """
     client = _current_client(client)
+    if not isinstance(estimator, BaseAttentionRegressor):
+        raise TypeError(
+            "fit_partitions fits SoftmaxAttentionRegressor and its siblings, not a "
+            f"{type(estimator).__name__}."
+        )
     check_parameters(estimator)
     if estimator.solver != "lbfgs":
         raise ValueError(f"fit_partitions needs solver='lbfgs', got {estimator.solver!r}.")
