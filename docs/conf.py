@@ -24,6 +24,9 @@ default_role = "py:obj"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
+smartquotes = False  # in types such as {"auto", "random"}
+
+html_title = "sklearn_attn"
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
@@ -41,6 +44,7 @@ html_theme_options = {
 autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False  # the template lists them
 numpydoc_class_members_toctree = False
 
