@@ -22,7 +22,8 @@ class PenaltyPathDisplay:
     alpha : float, optional
         The penalty that was chosen.
     score_name : str, default="score"
-        What was measured. A name of scikit-learn that begins with "neg_" is drawn as the error it negates.
+        What was measured. A name of scikit-learn that begins with ``"neg_"`` is drawn as the error that it
+        negates.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ def token_permutation_importance(
     """Permutation importance of the features of tokens, or of their positions, for ragged X.
 
     scikit-learn's ``permutation_importance`` shuffles columns of a table; a set of sequences is one column.
-    Here the importance of feature j, or of position l, is
+    Here the importance of feature j, or of position l, is::
 
         score(X) - score(X with part j or l of the tokens shuffled)
 
