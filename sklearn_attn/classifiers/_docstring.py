@@ -2,14 +2,14 @@
 
 _DOCSTRING = """{title}
 
-    A sequence X of L tokens in R^D has the class c with probability
+    A sequence X of L tokens in R^D has the class c with probability::
 
         P(c | X) = exp(f_c) / sum_c' exp(f_c'),   f_c(X) = b_c + sigma(chi)^T z_c,
         chi = X k / sqrt(D),   z_c = X v_c / sqrt(D)
         {formula}
 
     For two classes there is one value v and one intercept b, and f are the log odds of ``classes_[1]``; for
-    K > 2 every class has its own, and all look through the same key k. The fit minimises
+    K > 2 every class has its own, and all look through the same key k. The fit minimises::
 
         -2 sum_i w_i log P(y_i | X_i) + alpha_key |k|^2 + alpha sum_c |v_c|^2
 
@@ -63,14 +63,14 @@ _DOCSTRING = """{title}
     objective_ : float
         The minimised function at the result.
     stop_crit_ : float
-        Norm of the gradient there of the objective over 2 sum(w), with respect to
+        Norm of the gradient there of the objective over 2 sum(w), with respect to::
 
             k_j / sqrt(D) (h s_j^2 + D alpha_key / sum(w))^(1/2),
             v_j / sqrt(D) (h s_j^2 + D alpha / sum(w))^(1/2) and b h^(1/2){offset_scaled}.
 
         h = p (1 - p) with p the share of a class in the weight (of K > 2 classes, v_c and b_c have that of
         class c, and k the mean), and s_j the spread of feature j, as in the regressors.
-    loss_curve_ : ndarray of float64 of shape (n_iter_ + 1,)
+    loss_curve_ : ndarray of float64 of shape (`n_iter_` + 1,)
         The objective at the start and after every iteration.
     n_features_in_ : int
         D.
