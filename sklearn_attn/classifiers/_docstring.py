@@ -65,11 +65,11 @@ _DOCSTRING = """{title}
     stop_crit_ : float
         Norm of the gradient there of the objective over 2 sum(w), with respect to::
 
-            k_j / sqrt(D) (h s_j^2 + D alpha_key / sum(w))^(1/2),
+            k_j / sqrt(D) (s_j^2 + D alpha_key / sum(w))^(1/2),
             v_j / sqrt(D) (h s_j^2 + D alpha / sum(w))^(1/2) and b h^(1/2){offset_scaled}.
 
-        h = p (1 - p) with p the share of a class in the weight (of K > 2 classes, v_c and b_c have that of
-        class c, and k the mean), and s_j the spread of feature j, as in the regressors.
+        h = p (1 - p) with p the share of a class in the weight, 1 / K without an intercept (of K > 2 classes,
+        v_c and b_c have that of class c), and s_j the spread of feature j, as in the regressors.
     loss_curve_ : ndarray of float64 of shape (`n_iter_` + 1,)
         The objective at the start and after every iteration.
     n_features_in_ : int
@@ -85,7 +85,8 @@ _DOCSTRING = """{title}
     -----
     float32 tokens stay float32 in memory and in the results; all sums are float64. The objective is
     not convex: `n_init` finds out whether that matters. A pass over X takes the time of a regressor's for two
-    classes; for more it is a product with K + 1 columns, and holds the longest sequence in cache.
+    classes; for more it is a product with K + 1 columns, and needs room for O(longest sequence (D + K))
+    numbers in every thread.
 
     References
     ----------

@@ -8,7 +8,7 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._backend import is_array_api, to_numpy
-from ..regressors._validation import check_length, check_number, refuse_non_finite
+from ..regressors._validation import check_length, check_number, refuse_masked, refuse_non_finite
 
 
 def check_classes(y, n_sequences, name):
@@ -33,23 +33,34 @@ def check_classes(y, n_sequences, name):
     ValueError
         If y is missing, has several columns, another length than X, one class only, an entry that is no
         number, or real numbers that are no classes.
+    TypeError
+        If y is no array or list, is masked, or holds classes of several kinds.
     """
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     if is_array_api(y):
         y = to_numpy(y)
-    shape = np.asarray(y).shape
+    refuse_masked(y, "y")
+    try:
+        shape = np.asarray(y).shape
+    except ValueError as error:
+        raise ValueError(f"y must hold one class per sequence, all of one shape: {error}") from error
+    if not shape:
+        raise TypeError(f"y must be a list or an array of classes, got {type(y).__name__}.")
     if len(shape) > 1 and shape[1:] != (1,):
         raise ValueError(
-            f"y should be a 1d array, got an array of shape {shape} instead. For several targets or "
-            f"labels wrap the classifier: sklearn.multioutput.MultiOutputClassifier({name}())."
+            f"y should be a 1d array, got an array of shape {shape} instead. Of one-hot rows pass "
+            "y.argmax(axis=1); for several labels wrap the classifier: "
+            f"sklearn.multioutput.MultiOutputClassifier({name}())."
         )
     y = column_or_1d(y, warn=True)
     check_length(y, n_sequences)
     if y.dtype.kind == "O":
         _refuse_missing(y)
-        numbers = np.array(y.tolist())
-        y = numbers if numbers.dtype.kind in "biuf" else y
+        if all(isinstance(label, Real | np.bool_) for label in y):
+            y = np.array(y.tolist())
+    elif y.dtype.kind in "mM":
+        _refuse_missing(y)
     if y.dtype.kind == "f":
         refuse_non_finite(y, "y")
     try:

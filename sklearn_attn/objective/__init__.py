@@ -6,7 +6,7 @@ from ._curvature import curvature_cost, gauss_newton_matrix
 from ._losses import LogLoss, MultinomialLogLoss
 from ._moments import moments
 from ._objective import AttentionObjective
-from ._projection import project
+from ._projection import pool, project
 
 __all__ = [
     "AttentionObjective",
@@ -17,6 +17,7 @@ __all__ = [
     "gauss_newton_matrix",
     "like",
     "moments",
+    "pool",
     "project",
     "shared_pass",
 ]

@@ -40,6 +40,8 @@ class BlockKernel:
         float32 or float64 tokens in a C-ordered buffer.
     n_threads : int, optional
         By default `_compiled.available_threads`, fewer for small X.
+    numbers_per_token : int, default=0
+        That are kept of a token beside its features, where they may be many.
 
     Attributes
     ----------
@@ -58,10 +60,11 @@ class BlockKernel:
     meanwhile, see `solvers._blas`.
     """
 
-    def __init__(self, X, n_threads=None):
+    def __init__(self, X, n_threads=None, numbers_per_token=0):
         self.X = X
         self.n_threads = n_threads_for(X.values.size, n_threads)
-        block = max(_MIN_BLOCK_TOKENS, _BLOCK_BYTES // (8 * X.n_features), int(X.lengths.max()))
+        fitting = _BLOCK_BYTES // (8 * (X.n_features + numbers_per_token))
+        block = max(_MIN_BLOCK_TOKENS, fitting, int(X.lengths.max()))
         self.block = min(block, X.n_tokens)
         firsts = [sequence for _, _, sequence in split_tokens(X.offsets, self.n_threads, self.block)]
         shares = zip(firsts, [*firsts[1:], len(X)], strict=True)

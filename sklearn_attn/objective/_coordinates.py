@@ -41,14 +41,15 @@ class Coordinates:
     s_j the mean and the standard deviation of feature j over the tokens of every sequence and then over
     sequences,
 
-        k_j = sqrt(D) theta_k,j / sqrt(h s_j^2 + D alpha_key / (W s_y^2))
+        k_j = sqrt(D) theta_k,j / sqrt(s_j^2 + D alpha_key / (W s_y^2))
         v_j = sqrt(D) s_y theta_v,j / sqrt(h s_j^2 + D alpha / W)
         b   = s_y theta_b / sqrt(h) - m^T v / sqrt(D),   c = theta_c
 
     In theta the objective over 2 W s_y^2 has second derivatives of the order of one whatever the
     units, the offset and the penalty of each feature. For the squared error s_y is the standard deviation of
     y (its root mean square without an intercept) and h = 1. For the log loss s_y = 1 and h = p (1 - p) with p
-    the share of a class; of several classes v_c and b_c have that of class c, and k their mean.
+    the share of a class in the weight, 1 / K without an intercept; of several classes v_c and b_c have that
+    of class c. The curvature in k is that of token values z of the order of theta_v = 1: h z^2 is s_y^2 then.
     Where sum_l sigma_l = 1 does not hold, tokens cannot be centred: m is 0 and s_j the root mean square. The
     same goes for s_j in k_j, but for softmax, whose weights do not see a shift of all scores.
 
@@ -76,6 +77,8 @@ class Coordinates:
         The best b where v = 0; 0 without an intercept.
     target_scale : float
         s_y.
+    curvature : float or ndarray of shape (K,)
+        h.
     objective_scale : float
         2 W s_y^2.
     far_features : ndarray of int
@@ -102,7 +105,11 @@ class Coordinates:
         self.intercept_part = slice(D + K * D, D + K * D + K * fit_intercept)
         self.size = self.intercept_part.stop + fit_offset
         total = float(sample_weight.sum())
-        self.null_intercept, self.target_scale, curvature = loss.null_model(y, sample_weight, fit_intercept)
+        if not math.isfinite(2.0 * total):
+            raise ValueError("The sum of the weights overflows: divide them by a typical size.")
+        self.null_intercept, self.target_scale, self.curvature = loss.null_model(
+            y, sample_weight, fit_intercept
+        )
         self.objective_scale = 2.0 * total * self.target_scale**2
         refuse_overflow(self.objective_scale, "y")
         refuse_overflow(mean_square.sum(), "X")
@@ -114,10 +121,10 @@ class Coordinates:
         is_far = (np.abs(mean) > _FAR * np.sqrt(variance)) & (variance > (1.01 * _ROUNDING * mean) ** 2)
         self.far_features = np.flatnonzero(is_far & (activation.name != "softmax" or not is_centred))
         value_square = variance if is_centred else mean_square
-        curvatures = np.atleast_1d(curvature)
+        curvatures = np.atleast_1d(self.curvature)
         self.unit = np.concatenate(
             [
-                _inverse_root(curvatures.mean() * key_square + key_penalty) * math.sqrt(D),
+                _inverse_root(key_square + key_penalty) * math.sqrt(D),
                 *(
                     _inverse_root(h * value_square + D * alpha_value / total)
                     * (math.sqrt(D) * self.target_scale)

@@ -18,6 +18,9 @@ import numpy as np
 from .._backend import array_namespace, device
 from ..activations import Softmax
 
+# Of a class without weight; its logarithm is the intercept that a fit begins at.
+_LEAST_SHARE = 1e-8
+
 
 class NullModel(NamedTuple):
     """The best prediction that does not look at X, and the units near it.
@@ -25,7 +28,7 @@ class NullModel(NamedTuple):
     Attributes
     ----------
     intercept : float or ndarray of float64 of shape (K,)
-        b.
+        b, or one near it that is finite.
     scale : float
         What a typical prediction is of the order of.
     curvature : float or ndarray of float64 of shape (K,)
@@ -46,10 +49,13 @@ class Loss:
     name : str
     n_outputs : int or None
         K where there is a value and an intercept for each of K outputs; None for a single value.
+    is_quadratic : bool
+        Whether the deviance is quadratic in the prediction.
     """
 
     name: ClassVar[str]
     n_outputs = None
+    is_quadratic: ClassVar[bool] = False
 
     def deviance(self, y, predictions):
         """Compute d(y_i, f_i).
@@ -69,8 +75,19 @@ class Loss:
         """Compute r = -1/2 dd/df, of shape (n, K)."""
         raise NotImplementedError
 
-    def curvature(self, predictions):
-        """Compute 1/2 d^2d/df^2, of shape (n,); for a single value only."""
+    def root_curvature(self, jacobian, predictions):
+        """Multiply derivatives of predictions by a root R of H = R^T R = 1/2 d^2d/df^2.
+
+        Parameters
+        ----------
+        jacobian : ndarray of float64 of shape (n, K, P)
+        predictions : ndarray of float64 of shape (n, K)
+
+        Returns
+        -------
+        ndarray of float64 of shape (n, K, P)
+            R J, so that the sum of its squares is J^T H J.
+        """
         raise NotImplementedError
 
     def null_model(self, y, sample_weight, fit_intercept):
@@ -93,6 +110,7 @@ class SquaredError(Loss):
     """d(y, f) = (y - f)^2."""
 
     name = "squared"
+    is_quadratic = True
 
     def deviance(self, y, predictions):
         """Return the squared residuals."""
@@ -102,9 +120,9 @@ class SquaredError(Loss):
         """Return y - f."""
         return y[:, None] - predictions
 
-    def curvature(self, predictions):
-        """Return ones."""
-        return np.ones(predictions.shape[0])
+    def root_curvature(self, jacobian, predictions):
+        """Return J, as H = 1."""
+        return jacobian
 
     def null_model(self, y, sample_weight, fit_intercept):
         """Return the weighted mean of y and its standard deviation, or 0 and the root mean square."""
@@ -128,13 +146,12 @@ class LogLoss(Loss):
         """Return y less the probability of class 1."""
         return (y - _probability(predictions[:, 0]))[:, None]
 
-    def curvature(self, predictions):
-        """Return p (1 - p)."""
-        p = _probability(predictions[:, 0])
-        return p * (1.0 - p)
+    def root_curvature(self, jacobian, predictions):
+        """Return (p (1 - p))^(1/2) J."""
+        return np.sqrt(_probability(predictions) * _probability(-predictions))[:, :, None] * jacobian
 
     def null_model(self, y, sample_weight, fit_intercept):
-        """Return the log odds of class 1."""
+        """Return the log odds of class 1 (at a share of at least 1e-8)."""
         p = float(_shares(y, sample_weight, 2)[1]) if fit_intercept else 0.5
         return NullModel(math.log(p) - math.log1p(-p), 1.0, p * (1.0 - p))
 
@@ -163,8 +180,13 @@ class MultinomialLogLoss(Loss):
         """Return 1 - p_c at the class y and -p_c elsewhere."""
         return self._indicators(y, predictions) - Softmax().weights(predictions)
 
+    def root_curvature(self, jacobian, predictions):
+        """Return p_c^(1/2) (J_c - sum p_c' J_c'), as H = diag(p) - p p^T."""
+        p = Softmax().weights(predictions)[:, :, None]
+        return np.sqrt(p) * (jacobian - np.sum(p * jacobian, axis=1, keepdims=True))
+
     def null_model(self, y, sample_weight, fit_intercept):
-        """Return the logarithms of the shares of the classes, less their mean."""
+        """Return the logarithms of the shares (at least 1e-8) of the classes, less their mean."""
         K = self.n_outputs
         shares = _shares(y, sample_weight, K) if fit_intercept else np.full(K, 1.0 / K)
         logarithms = np.log(shares)
@@ -187,9 +209,9 @@ def _probability(log_odds):
 
 
 def _shares(y, sample_weight, n_classes):
-    """Share of every class in the weight, none below a quarter of a sequence's."""
+    """Share of every class in the weight, none of them 0."""
     counts = np.bincount(y.astype(np.int64), weights=sample_weight, minlength=n_classes)
-    shares = np.maximum(counts / sample_weight.sum(), 0.25 / y.size)
+    shares = np.maximum(counts / sample_weight.sum(), _LEAST_SHARE)
     return shares / shares.sum()
 
 

@@ -71,13 +71,15 @@ def _coefficients(
         for i in range(n):
             F[c, places[i]] += p[i] * token_values[i]
     f, weighted = np.empty(K), np.empty(K)
+    # not in `scalars`: threads may share its line
+    deviance, offset_gradient, intercept_gradient = 0.0, 0.0, np.zeros(K)
     for s in range(n_sequences):
         for c in range(K):
             F[c, s] /= total[s]
             f[c] = intercepts[c] + F[c, s]
-        scalars[0] += _log_loss(f, int(y[first + s]), sample_weight[first + s], weighted)
+        deviance += _log_loss(f, int(y[first + s]), sample_weight[first + s], weighted)
         for c in range(K):
-            scalars[2 + c] -= 2.0 * weighted[c]
+            intercept_gradient[c] -= 2.0 * weighted[c]
             residuals[c, s] = -2.0 * weighted[c] / total[s]
     for i in range(n):
         spread[i] = 0.0
@@ -90,7 +92,11 @@ def _coefficients(
             token_values[i] = factor * p[i]
     for i in range(n):
         scores[i] = d[i] * spread[i]
-        scalars[1] += scores[i]
+        offset_gradient += scores[i]
+    scalars[0] += deviance
+    scalars[1] += offset_gradient
+    for c in range(K):
+        scalars[2 + c] += intercept_gradient[c]
 
 
 @jit
@@ -130,7 +136,7 @@ class MultinomialKernel(BlockKernel):
     """
 
     def __init__(self, X, y, sample_weight, *, loss, n_threads=None):
-        super().__init__(X, n_threads)
+        super().__init__(X, n_threads, numbers_per_token=3 * loss.n_outputs)
         self.y, self.sample_weight, self._n_outputs = y, sample_weight, loss.n_outputs
 
     def deviance(self, activation, key, value, intercept):

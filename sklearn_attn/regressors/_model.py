@@ -1,16 +1,16 @@
 """What every fitted attention model does: predict, and say where it looks."""
 
+import math
 import warnings
 from numbers import Real
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._backend import array_namespace, is_numpy_array
+from .._backend import array_namespace
 from ..activations import get_activation
-from ..objective import like, project
+from ..objective import like, pool, project
 from ..ragged import RaggedArray, Segments, set_features, validate_ragged
 from ._validation import check_number
 
@@ -89,7 +89,8 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             One feature per token: sequence i is an (L_i, 1) array. The weights of a sequence sum to
             one for softmax and softplus.
         """
-        X, _, weights, _ = self._attend(X)
+        check_is_fitted(self)
+        X, _, weights, _ = self._attend(X, along=self.key_)
         return RaggedArray(self._cast(weights, X)[:, None], X.offsets)
 
     def token_contributions(self, X):
@@ -125,31 +126,26 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The prediction (of a classifier, the decision function) is
             ``intercept_ + transform(X) @ value_.T / sqrt(D)``.
         """
-        X, _, weights, _ = self._attend(X)
-        weights = self._cast(weights, X)
-        if is_numpy_array(X.values):  # one read of X, no weighted copy of it
-            tokens = np.arange(X.n_tokens)
-            pooling = csr_array((weights, tokens, X.offsets), shape=(len(X), X.n_tokens))
-            return pooling @ X.values
-        xp = array_namespace(X.values)
-        starts, stops = X.offsets[:-1].tolist(), X.offsets[1:].tolist()
-        pairs = zip(starts, stops, strict=True)
-        return xp.stack([weights[start:stop] @ X.values[start:stop] for start, stop in pairs])
+        check_is_fitted(self)
+        X, _, weights, _ = self._attend(X, along=self.key_)
+        return self._cast(pool(X, weights), X)
 
     def _outputs(self, X):
         """Compute b + sigma(chi)^T z, of shape (n,), or (n, K) where there are K values."""
-        X, segments, weights, token_values = self._attend(X)
-        if token_values.ndim == 1:
+        check_is_fitted(self)
+        if self.value_.ndim == 1:
+            X, segments, weights, token_values = self._attend(X)
             return self._cast(segments.sum(weights * token_values) + self.intercept_, X)
-        xp = array_namespace(weights)
-        outputs = [segments.sum(weights * token_values[:, c]) for c in range(token_values.shape[1])]
-        return self._cast(xp.stack(outputs, axis=1) + like(self.intercept_, weights), X)
+        X, _, weights, _ = self._attend(X, along=self.key_)
+        attended = pool(X, weights)  # fewer numbers than K values of every token
+        value, intercept = (like(parameters, attended) for parameters in (self.value_, self.intercept_))
+        return self._cast(attended @ value.T / math.sqrt(X.n_features) + intercept, X)
 
-    def _attend(self, X):
-        """Return X validated, its segments, and the weights and values of its tokens."""
+    def _attend(self, X, along=None):
+        """Return X validated, its segments, and weights and values of its tokens, `along` a direction."""
         check_is_fitted(self)
         X = validate_ragged(self, X, reset=False)
-        scores, token_values = project(X, self.key_, self.value_)
+        scores, token_values = project(X, self.key_, self.value_ if along is None else along)
         segments = Segments(X.offsets, scores)
         return X, segments, segments.map(self._fitted_activation().weights, scores), token_values
 

@@ -160,8 +160,7 @@ def check_number(value, name, target_type, **bounds):
 
 def _check_numbers(array, name):
     """Convert to float64 and refuse what is not finite, naming the first entry at fault."""
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; pass {name}.filled(value), or drop the masked entries.")
+    refuse_masked(array, name)
     try:
         checked = check_array(
             array, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name=name, ensure_all_finite=False
@@ -171,6 +170,12 @@ def _check_numbers(array, name):
         raise type(error)(f"{prefix}{error}") from error
     refuse_non_finite(checked, name)
     return checked
+
+
+def refuse_masked(array, name):
+    """Raise a TypeError where an array is masked: a mask would be lost."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; pass {name}.filled(value), or drop the masked entries.")
 
 
 def refuse_non_finite(array, name):

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_attn import ErfAttentionClassifier, RaggedArray, SoftmaxAttentionClassifier
 from sklearn_attn.activations import get_activation
+from sklearn_attn.objective import _blocks, _cpu, _curvature
 from sklearn_attn.preprocessing import SequencePooler, TokenTransformer
 
 
@@ -232,11 +233,17 @@ def test_kinds_of_classes(bags, labels):
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
 
 
-def test_separable_classes_without_a_penalty_warn_or_converge(bags):
+def test_separable_classes_without_a_penalty(bags):
     X, _ = bags
     y = (X.values[X.offsets[:-1], 0] > 0).astype(int)  # of sequences of one token all is known
-    model = SoftmaxAttentionClassifier(0.0).fit(X[X.lengths == 1], y[X.lengths == 1])
+    alone = X.lengths == 1
+    model = SoftmaxAttentionClassifier(0.0).fit(X[alone], y[alone])
+    assert model.score(X[alone], y[alone]) == 1.0
     assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_a_fit_that_has_not_converged_says_so(bags):
+    X, y = bags
     with pytest.warns(ConvergenceWarning, match=r"SoftmaxAttentionClassifier did not converge.*max_iter=1"):
         SoftmaxAttentionClassifier(max_iter=1).fit(X, y)
 
@@ -248,6 +255,8 @@ BAD_TARGETS = {
     "NaN": (np.array([0.0, np.nan] * 6), r"Input y contains NaN: y\[1\]"),
     "infinity": (np.array([0.0, np.inf] * 6), r"Input y contains infinity: y\[1\]"),
     "None": (np.array(["a", None] * 6, dtype=object), r"y\[1\] is missing"),
+    "NaT": (np.array(["2020-01-01", "NaT"] * 6, dtype="M8[D]"), r"y\[1\] is missing"),
+    "nested": ([[1, 2], [1]] * 6, "y must hold one class per sequence"),
     "pandas.NA": (pd.array(["a", pd.NA] * 6, dtype="string"), r"y\[1\] is missing"),
     "several columns": (np.ones((12, 2)), "MultiOutputClassifier"),
     "another length": (np.array([0, 1]), "X has 12 sequences, y has 2 values"),
@@ -260,6 +269,31 @@ def test_bad_targets(ragged, y, message):
     with pytest.raises(ValueError, match=message):
         model.fit(ragged, y)
     assert not hasattr(model, "classes_")
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.ma.masked_array([0, 1] * 6, [1] + [0] * 11), "masked array"),
+        ({0, 1}, "list or an array .* got set"),
+    ],
+)
+def test_what_is_no_list_of_classes(ragged, y, message):
+    with pytest.raises(TypeError, match=message):
+        SoftmaxAttentionClassifier().fit(ragged, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": 1e308}, "overflows at every start"),
+        ({"class_weight": {0: 1e308}}, "sum of the weights overflows"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+def test_numbers_that_overflow(ragged, options, message):
+    with pytest.raises(ValueError, match=message):
+        SoftmaxAttentionClassifier(**options).fit(ragged, [0, 1] * 6)
 
 
 def test_classes_of_several_kinds(ragged):
@@ -289,17 +323,79 @@ def test_an_init_for_several_classes_has_a_value_for_each(ragged):
         SoftmaxAttentionClassifier(init=(np.ones(3), np.ones(3))).fit(ragged, [0, 1, 2] * 4)
 
 
-def test_long_sequences_and_threads_change_nothing(monkeypatch, draw_bags):
-    X, y = draw_bags(60, 3, seed=4)
-    rng = np.random.default_rng(0)
-    long = RaggedArray.from_list([*X, rng.standard_normal((20_000, 5))])
+@pytest.mark.parametrize("K", [2, 3])
+def test_long_sequences_and_threads_change_nothing(monkeypatch, draw_bags, K):
+    X, y = draw_bags(60, K, seed=4)
+    long = RaggedArray.from_list([*X, np.random.default_rng(0).standard_normal((3000, 5))])
     labels = np.append(y, 1)
-    one = SoftmaxAttentionClassifier(0.1, tol=1e-8)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    one.fit(long, labels)
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    np.testing.assert_allclose(
-        SoftmaxAttentionClassifier(0.1, tol=1e-8).fit(long, labels).predict_proba(X),
-        one.predict_proba(X),
-        atol=1e-6,
-    )
+    monkeypatch.setattr(_cpu, "n_threads_for", lambda size, n_threads=None: 1)
+    expected = SoftmaxAttentionClassifier(0.1, tol=1e-8).fit(long, labels)
+    counts = []
+    for module in (_cpu, _blocks, _curvature):
+        monkeypatch.setattr(module, "n_threads_for", lambda size, n_threads=None: counts.append(3) or 3)
+        if hasattr(module, "_BLOCK_BYTES"):
+            monkeypatch.setattr(module, "_BLOCK_BYTES", 1)
+    model = SoftmaxAttentionClassifier(0.1, tol=1e-8).fit(long, labels)
+    assert counts
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-6)
+
+
+def centred_bags(n, share, seed):
+    """Sequences centred one by one, so that pooled tokens tell nothing, of which a share is of class 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 6, 8))
+    X -= X.mean(axis=1, keepdims=True)
+    deciding = X[np.arange(n), X[:, :, 0].argmax(axis=1), 1]
+    return X, (deciding > np.quantile(deciding, 1.0 - share)).astype(int)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+@pytest.mark.parametrize("share", [0.5, 0.05])
+def test_a_saddle_is_no_end(Classifier, share, alpha):
+    X, y = centred_bags(2000, share, seed=1)
+    model = Classifier(alpha).fit(X, y)
+    assert model.n_iter_ > 0
+    null = -2.0 * (y.sum() * np.log(y.mean()) + (len(y) - y.sum()) * np.log1p(-y.mean()))
+    assert model.objective_ < 0.98 * null
+
+
+@pytest.mark.parametrize("share", [0.5, 0.02])
+def test_starts_are_of_the_size_of_what_is_sought(Classifier, share):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 4, 10))
+    y = (X[:, 0, 1] > np.quantile(X[:, 0, 1], 1.0 - share)).astype(int)
+    null = -2.0 * 3000 * (share * np.log(share) + (1 - share) * np.log1p(-share))
+    for seed in range(3):
+        drawn = Classifier(0.1, init="random", random_state=seed, max_iter=1000).fit(X, y)
+        assert drawn.loss_curve_[0] < 6.0 * null
+    auto = Classifier(0.1, tol=1e-6).fit(X, y)
+    again = Classifier(0.1, init=(auto.key_, auto.value_)).fit(X, y)
+    assert again.loss_curve_[0] <= 1.001 * auto.objective_
+
+
+def test_weightless_sequences_are_absent(bags):
+    X, y = bags
+    weight = np.concatenate([np.ones(150), np.zeros(150)])
+    twice = RaggedArray.from_list([*X, *X])
+    with_them = SoftmaxAttentionClassifier().fit(twice, np.concatenate([y, 1 - y.clip(0, 1)]), weight)
+    without = SoftmaxAttentionClassifier().fit(X, y)
+    assert with_them.n_iter_ == without.n_iter_
+    np.testing.assert_allclose(with_them.predict_proba(X), without.predict_proba(X), atol=1e-9)
+
+
+def test_correlated_tokens_of_several_classes_converge():
+    rng = np.random.default_rng(0)
+    mixing = np.linalg.qr(rng.standard_normal((60, 60)))[0] * np.logspace(0, -2.5, 60)[:, None]
+    tokens = rng.standard_normal((2400, 60))
+    scores = tokens[::3, :3] * 3.0 + rng.gumbel(size=(800, 3))
+    X = RaggedArray.from_flat(tokens @ mixing, lengths=np.full(800, 3))
+    model = SoftmaxAttentionClassifier(1e-4, max_iter=300).fit(X, scores.argmax(axis=1))
+    assert model.stop_crit_ <= model.tol
+
+
+def test_docstrings_are_of_classifiers(Classifier):
+    name = Classifier._activation_name
+    first = Classifier.__doc__.splitlines()[0].lower()
+    assert first.startswith({"erf": "error-function"}.get(name, name) + " attention classification on")
+    assert "over the key, the values" in Classifier.__doc__
+    assert "the intercept b" not in Classifier.__doc__.split("Parameters")[0].split("minimises")[1]

@@ -116,7 +116,7 @@ def test_the_matrix_is_the_same_whatever_the_blocks(activation, monkeypatch):
     objective = AttentionObjective(X, y, activation, alpha_key=0.3, alpha_value=0.2, sample_weight=weights[0])
     theta = objective.pack(parameters[1])
     whole = objective.gauss_newton(theta).matrix
-    monkeypatch.setattr(_curvature, "_TOKEN_NUMBERS", 7 * X.n_features)
+    monkeypatch.setattr(_curvature, "TOKEN_NUMBERS", 7 * X.n_features)
     blocks = _curvature._blocks(X.offsets, 3, 7)
     sizes = [(last - first, X.offsets[last] - X.offsets[first]) for first, last in blocks]
     assert (blocks[0][0], blocks[-1][1]) == (0, len(X))

@@ -17,6 +17,8 @@ from sklearn_attn.objective import (
     MultinomialLogLoss,
     _blocks,
     _cpu,
+    _projection,
+    pool,
     project,
 )
 from sklearn_attn.objective._losses import SQUARED_ERROR
@@ -73,9 +75,13 @@ def test_deviance_and_its_derivatives(loss, rng):
         step = 1e-6 * np.eye(K)[c]
         slope = (loss.deviance(y, f + step) - loss.deviance(y, f - step)) / 2e-6
         np.testing.assert_allclose(loss.residual(y, f)[:, c], -0.5 * slope, rtol=1e-7, atol=1e-8)
-    if K == 1:
-        slope = (loss.residual(y, f - 1e-6) - loss.residual(y, f + 1e-6))[:, 0] / 2e-6
-        np.testing.assert_allclose(loss.curvature(f), slope, rtol=1e-7, atol=1e-8)
+    jacobian = rng.standard_normal((40, K, 4))
+    rows = loss.root_curvature(jacobian.copy(), f)
+    hessian = np.stack(
+        [(loss.residual(y, f - e) - loss.residual(y, f + e)) / 2e-6 for e in 1e-6 * np.eye(K)], axis=1
+    )
+    expected = np.einsum("ncp,ncd,ndq->npq", jacobian, hessian, jacobian)
+    np.testing.assert_allclose(np.einsum("ncp,ncq->npq", rows, rows), expected, rtol=1e-6, atol=1e-7)
 
 
 @log_losses
@@ -198,28 +204,61 @@ def test_other_namespaces(loss, name, rng):
         np.testing.assert_allclose(part, reference, rtol=1e-9, atol=1e-10)
 
 
+@log_losses
 @every_activation
-def test_gauss_newton_of_the_log_loss_is_the_curvature_where_residuals_vanish(name, rng):
-    (X, y, weight), parameters = draw(LOSSES["logistic"], LENGTHS["mixed"], rng)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_gauss_newton_is_the_curvature_where_residuals_cancel(loss, name, fit_intercept, rng):
+    """Every sequence stands there once for each class, weighted by the probability of the class."""
+    (X, _, weight), parameters = draw(loss, LENGTHS["mixed"], rng)
     activation = ACTIVATIONS[name]()
-    options = {"fit_offset": activation.has_offset}
-    with build((X, y, weight), name, LOSSES["logistic"], **options) as objective:
-        scores, token_values = project(X, parameters.key, parameters.value)
-        if activation.has_offset:
-            activation = activation.with_offset(parameters.offset)
-        f = [
-            parameters.intercept + activation.weights(scores[a:b]) @ token_values[a:b]
-            for a, b in zip(X.offsets[:-1], X.offsets[1:], strict=True)
-        ]
-    shares = 1.0 / (1.0 + np.exp(-np.array(f)))  # targets between the classes, at which residuals vanish
-    with build((X, shares, weight), name, LOSSES["logistic"], **options) as objective:
+    if activation.has_offset:
+        activation = activation.with_offset(parameters.offset)
+    K = loss.n_outputs or 2
+    if not fit_intercept:
+        parameters = parameters._replace(intercept=0.0 * parameters.intercept)
+    scores, token_values = project(X, parameters.key, np.atleast_2d(parameters.value))
+    f = [
+        parameters.intercept + activation.weights(scores[a:b]) @ token_values[a:b]
+        for a, b in zip(X.offsets[:-1], X.offsets[1:], strict=True)
+    ]
+    f = np.array([[0.0, one[0]] for one in f] if loss.n_outputs is None else f)
+    sequences, classes = np.repeat(np.arange(len(X)), K), np.tile(np.arange(K), len(X))
+    shares = weight[sequences] * np.exp(log_softmax(f, axis=1))[sequences, classes]
+    options = {"fit_offset": activation.has_offset, "fit_intercept": fit_intercept}
+    problem = X[sequences], classes.astype(float), shares
+    with build(problem, name, loss, **options) as objective:
         theta = objective.pack(parameters)
         inverse = objective.gauss_newton(theta).inverse(objective)
-        hessian = [
-            (objective.value_and_gradient(theta + e)[1] - objective.value_and_gradient(theta - e)[1]) / 2e-6
-            for e in 1e-6 * np.eye(theta.size)
-        ]
-    np.testing.assert_allclose([inverse(row) for row in hessian], np.eye(theta.size), atol=1e-5)
+        for _ in range(5):
+            direction = parameters._replace(
+                key=rng.standard_normal(5),
+                value=rng.standard_normal(parameters.value.shape),
+                intercept=rng.standard_normal(np.shape(parameters.intercept)) * fit_intercept,
+                offset=rng.standard_normal(),
+            )
+            if loss.n_outputs is not None:  # along which all f_c rise alike there is no curvature
+                direction = direction._replace(
+                    value=direction.value - direction.value.mean(axis=0),
+                    intercept=direction.intercept - direction.intercept.mean(),
+                )
+            step = objective.pack(direction)
+            ahead, behind = (objective.value_and_gradient(theta + t * step)[1] for t in (1e-6, -1e-6))
+            np.testing.assert_allclose(inverse((ahead - behind) / 2e-6), step, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_attended_vectors(monkeypatch, ragged, dtype):
+    monkeypatch.setattr(_projection, "TOKEN_NUMBERS", 12)  # four tokens
+    X, weights = ragged.astype(dtype), np.random.default_rng(0).standard_normal(ragged.n_tokens)
+    expected = [w @ x for w, x in zip(np.split(weights, X.offsets[1:-1]), X.astype(np.float64), strict=True)]
+    pooled = pool(X, weights)
+    assert pooled.dtype == np.float64
+    np.testing.assert_allclose(pooled, expected, rtol=1e-12, atol=1e-14)
+    strict = pool(
+        RaggedArray(array_api_strict.asarray(X.values), X.offsets),
+        array_api_strict.asarray(weights.astype(dtype)),
+    )
+    np.testing.assert_allclose(np.asarray(strict), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_all_values_are_projected(ragged, rng):
