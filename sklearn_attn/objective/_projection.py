@@ -70,7 +70,7 @@ def pool(X, weights):
         return pooled
     xp = array_namespace(X.values)
     bounds = pairwise(X.offsets.tolist())
-    return xp.stack([weights[start:stop] @ X.values[start:stop] for start, stop in bounds])
+    return xp.stack([weights[start:stop] @ X.values[start:stop, :] for start, stop in bounds])
 
 
 def pool_block(weights, tokens, offsets):

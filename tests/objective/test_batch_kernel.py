@@ -117,7 +117,7 @@ def test_the_matrix_is_the_same_whatever_the_blocks(activation, monkeypatch):
     theta = objective.pack(parameters[1])
     whole = objective.gauss_newton(theta).matrix
     monkeypatch.setattr(_curvature, "TOKEN_NUMBERS", 7 * X.n_features)
-    blocks = _curvature._blocks(X.offsets, 3, 7)
+    blocks = _curvature.cut_blocks(X.offsets, 3, 7)
     sizes = [(last - first, X.offsets[last] - X.offsets[first]) for first, last in blocks]
     assert (blocks[0][0], blocks[-1][1]) == (0, len(X))
     assert len(blocks) > 3
