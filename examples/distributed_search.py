@@ -11,7 +11,7 @@ Two ways to use a cluster, here a local one of two worker processes:
    matrices of curvature.
 
 Dask tells its workers by OMP_NUM_THREADS how many threads to use, so that threads times workers are no more
-than the cores. Run it with
+than the cores. Run it with::
 
     pip install ".[distributed]" && python examples/distributed_search.py
 

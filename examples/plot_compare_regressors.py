@@ -13,7 +13,7 @@ decides:
 
 What scikit-learn offers sees a sequence through its pooled tokens, or padded to one long row. Every model
 standardises its inputs, and chooses its penalty, where it has one, inside each training fold. Attention is
-linear in what it looks at; with RBF features of every token (Nystroem) it is not. Run it with
+linear in what it looks at; with RBF features of every token (Nystroem) it is not. Run it with::
 
     pip install ".[plot]" && python examples/plot_compare_regressors.py
 

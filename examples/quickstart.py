@@ -7,7 +7,7 @@ target is the rating of that review. Every sentence is a 384-dimensional embeddi
 is not given: attention has to find it.
 
 Softmax and linear attention are compared with Ridge on mean-pooled sentences, and with Ridge on the needle
-alone, which no method that has to search can be expected to beat. Run it with
+alone, which no method that has to search can be expected to beat. Run it with::
 
     pip install ".[plot]" && python examples/quickstart.py
 

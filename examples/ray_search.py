@@ -4,7 +4,7 @@ A search on a Ray cluster
 
 `GridSearchCV` through joblib's Ray backend: every worker fits whole models, here two workers on this machine.
 A worker has one core and computes with one thread, as Ray tells it by OMP_NUM_THREADS. Ray sends usage
-statistics unless it is told otherwise, as here. Run it with
+statistics unless it is told otherwise, as here. Run it with::
 
     pip install ".[ray]" && python examples/ray_search.py
 

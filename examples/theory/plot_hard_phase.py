@@ -11,7 +11,7 @@ it, at a standard deviation of about 0.05.
 
 Points are that algorithm, `BayesGAMPRegressor`, on data, with the standard error over repetitions. Near the
 upper end of the range it follows its equations only in high dimension and after many iterations: at the size
-of the paper and N / D = 1.4, 120 of them end at an error of 0.42 where the equations say 0.34. Run it with
+of the paper and N / D = 1.4, 120 of them end at an error of 0.42 where the equations say 0.34. Run it with::
 
     pip install ".[plot]" && python examples/theory/plot_hard_phase.py
 

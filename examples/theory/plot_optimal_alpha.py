@@ -8,7 +8,7 @@ the sample ratio N / D of the training folds, without data, and says where the o
 is unstable, which is shaded, it makes no prediction: there the fit itself has many minima.
 
 Error bars are standard deviations over folds. All points share one data set, so they lie above or below the
-curve together: at this size, by up to 0.1 at small penalties. Run it with
+curve together: at this size, by up to 0.1 at small penalties. Run it with::
 
     pip install ".[plot]" && python examples/theory/plot_optimal_alpha.py
 

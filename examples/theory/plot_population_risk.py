@@ -11,7 +11,7 @@ Softmax attains the Bayes risk everywhere. In the spiked task its risk falls exp
 that of linear attention only like one over it. In the max task with an infinite signal softmax makes no
 error, while linear attention comes to know nothing as sequences grow. A variable length costs linear and erf
 attention in the max task. In the spiked task these two, whose weights are not normalised, stay where they
-are (erf's dashed line is left out), while softmax gains. Run it with
+are (erf's dashed line is left out), while softmax gains. Run it with::
 
     pip install ".[plot]" && python examples/theory/plot_population_risk.py
 

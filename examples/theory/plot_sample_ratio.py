@@ -8,7 +8,7 @@ Both attentions are fitted at the best of a few penalties. Lines are replica the
 themselves with their standard error, grey lines the best that any method can do.
 
 Softmax attention is ahead of linear attention at every sample ratio. It is not optimal as long as N / D is
-finite, but comes closer as N / D grows; linear attention levels off far above. Run it with
+finite, but comes closer as N / D grows; linear attention levels off far above. Run it with::
 
     pip install ".[plot]" && python examples/theory/plot_sample_ratio.py
 

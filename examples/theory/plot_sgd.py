@@ -9,7 +9,7 @@ a differential equation: lines are `sgd_dynamics`, points the regressor with ``s
 ``partial_fit``, with the standard error over repetitions.
 
 The value is learned first, from pooled tokens; the key follows once there is a value. The risk falls towards
-the Bayes risk and levels off above it, as steps of one size keep adding noise. Run it with
+the Bayes risk and levels off above it, as steps of one size keep adding noise. Run it with::
 
     pip install ".[plot]" && python examples/theory/plot_sgd.py
 

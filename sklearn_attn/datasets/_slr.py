@@ -16,7 +16,7 @@ class SLRDataset:
     """Single-location regression in D dimensions, with hidden directions that stay the same.
 
     A sample is a sequence of L tokens, standard normal but for the trace that the hidden location eps
-    leaves along k*, and
+    leaves along k*, and::
 
         y = X_eps . v* / sqrt(D) + noise xi
 

@@ -1,4 +1,4 @@
-"""The Gauss-Newton matrix: curvature of the squared error that is known without differences."""
+"""The Gauss-Newton matrix: curvature of the deviance that is known without differences."""
 
 import math
 from itertools import pairwise
@@ -11,6 +11,7 @@ from .._backend import is_numpy_array
 from ..ragged import Segments
 from ._coordinates import activation_at
 from ._cpu import n_threads_for
+from ._losses import SQUARED_ERROR
 from ._projection import project
 from ._threads import ThreadTeam
 
@@ -21,28 +22,34 @@ _TOKEN_NUMBERS = 2**22
 _MAX_SIZE = 2800
 
 
-def curvature_cost(X):
+def curvature_cost(X, loss=SQUARED_ERROR):
     """Estimate what a `GaussNewton` and its factors cost, in passes over X, by multiplications.
 
     Parameters
     ----------
     X : RaggedArray
+    loss : Loss, default=SQUARED_ERROR
 
     Returns
     -------
     float
-        Infinite where the matrix would be too large or the tokens are not in a NumPy array.
+        Infinite where the matrix would be too large, the tokens are not in a NumPy array, or the loss has
+        several outputs, whose matrix would take K times as many multiplications and K^2 times the memory.
     """
     size = 2 * X.n_features
-    if size > _MAX_SIZE or not is_numpy_array(X.values):
+    if size > _MAX_SIZE or not is_numpy_array(X.values) or loss.n_outputs is not None:
         return math.inf
     return (len(X) + size / 3) * size**2 / (4 * X.n_tokens * X.n_features)
 
 
 def gauss_newton_matrix(
-    X, sample_weight, activation, parameters, centre, fit_intercept, fit_offset, n_threads=None
-):
-    """Compute 2 sum_i w_i J_i J_i^T, with J_i the derivatives of b + f(X_i).
+    X, sample_weight, activation, parameters, centre, fit_intercept, fit_offset, loss=SQUARED_ERROR,
+    n_threads=None,
+):  # fmt: skip
+    """Compute 2 sum_i w_i h_i J_i J_i^T, with J_i the derivatives of b + f(X_i).
+
+    Half of the second derivative of the deviance, h, is 1 for the squared error and p (1 - p) for the log
+    loss.
 
     With a the pullback of z through the weights, d f / d chi,
 
@@ -62,6 +69,8 @@ def gauss_newton_matrix(
         m / sqrt(D).
     fit_intercept, fit_offset : bool
         Whether b and c are parameters.
+    loss : Loss, default=SQUARED_ERROR
+        One of a single output.
     n_threads : int, optional
         By default those that are available.
 
@@ -82,7 +91,8 @@ def gauss_newton_matrix(
     scale = 1.0 / math.sqrt(D)
     pooled = segments.map(activation.weights, scores)
     slopes = segments.map(activation.pullback, scores, token_values)
-    root = np.sqrt(2.0 * sample_weight)
+    predictions = segments.sum(pooled * token_values) + parameters.intercept
+    root = np.sqrt(2.0 * sample_weight * loss.curvature(predictions[:, None]))
     blocks = _blocks(X.offsets, max(1, _BLOCK_NUMBERS // size), _TOKEN_NUMBERS // D)
     n_threads = n_threads_for(X.values.size, n_threads)
     matrices = np.zeros((n_threads, size, size))
@@ -130,7 +140,7 @@ def _blocks(offsets, n_sequences, n_tokens):
 
 
 class GaussNewton:
-    """The second derivative of the squared error, but for terms with the residuals, at one point.
+    """The second derivative of the deviance, but for terms with the residuals, at one point.
 
     Parameters
     ----------

@@ -2,12 +2,12 @@
 
 _DOCSTRING = """{title}
 
-    A sequence X of L tokens in R^D is predicted by
+    A sequence X of L tokens in R^D is predicted by::
 
         f(X) = b + sigma(chi)^T z,   chi = X k / sqrt(D),   z = X v / sqrt(D)
         {formula}
 
-    The fit minimises
+    The fit minimises::
 
         sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
 
@@ -70,7 +70,7 @@ _DOCSTRING = """{title}
     objective_ : float
         The minimised function at the result; after `partial_fit`, on the data of that call.
     stop_crit_ : float
-        Norm of the gradient there of the objective over 2 sum(w) s_y^2, with respect to
+        Norm of the gradient there of the objective over 2 sum(w) s_y^2, with respect to::
 
             k_j / sqrt(D) (s_j^2 + D alpha_key / (sum(w) s_y^2))^(1/2),
             v_j / (s_y sqrt(D)) (s_j^2 + D alpha / sum(w))^(1/2) and b / s_y{offset_scaled}.
@@ -80,7 +80,7 @@ _DOCSTRING = """{title}
         shift of the feature would change the model. So the norm depends neither on the units of y nor on
         those of any feature. What it cannot take out, save for softmax, is a mean of the tokens that is
         large against their spread: centre such tokens; `fit` warns.
-    loss_curve_ : ndarray of float64 of shape (n_iter_ + 1,)
+    loss_curve_ : ndarray of float64 of shape (`n_iter_` + 1,)
         The objective at the start and after every iteration.
     n_features_in_ : int
         D.
@@ -96,7 +96,7 @@ _DOCSTRING = """{title}
     float32 tokens stay float32 in memory and in the results; all sums are float64. The objective is
     not convex: `n_init` finds out whether that matters.
 
-    With solver="sgd" step t on a batch B follows the gradient of
+    With solver="sgd" step t on a batch B follows the gradient of::
 
         1 / (2 |B|) sum_{{i in B}} w_i (y_i - b - sigma(chi_i)^T z_i)^2
 
@@ -129,12 +129,12 @@ _DOCSTRING = """{title}
 
 _CV_DOCSTRING = """{title}
 
-    A sequence X of L tokens in R^D is predicted as by `{regressor}`,
+    A sequence X of L tokens in R^D is predicted as by `{regressor}`::
 
         f(X) = b + sigma(chi)^T z,   chi = X k / sqrt(D),   z = X v / sqrt(D)
         {formula}
 
-    and for every penalty the fits, on the training part of every fold and on all data, minimise
+    and for every penalty the fits, on the training part of every fold and on all data, minimise::
 
         sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
 
@@ -191,7 +191,7 @@ _CV_DOCSTRING = """{title}
         As those of `{regressor}` at the chosen penalties.
     n_iter_ : int
         Iterations of that fit, from its start at the neighbouring penalty.
-    loss_curve_ : ndarray of float64 of shape (n_iter_ + 1,)
+    loss_curve_ : ndarray of float64 of shape (`n_iter_` + 1,)
         The objective at that start and after every iteration.
     n_features_in_ : int
         D.

@@ -6,7 +6,6 @@ point, receive the value and the gradient there, and return the start.
 
 import numpy as np
 
-from ..objective import AttentionParameters
 from ..solvers import run_in_lockstep
 
 # Pooled tokens tell nothing of y where the gradient of v, of the order of their correlation, is below.
@@ -55,16 +54,17 @@ def start_steps(objective, init, n_init, random_state, offset):
 def _given_start(objective, parameters):
     """Start from given parameters; an intercept of NaN stands for the best one beside them.
 
-    In the scaled problem the second derivative with respect to the intercept is one, so that the
-    best is one Newton step, and one pass over X, away from any other.
+    In the scaled problem the second derivative of the squared error with respect to the intercept is one, so
+    that the best is one Newton step, and one pass over X, away from any other. For the log loss it is about
+    one, and the step leads near the best.
     """
-    if not np.isnan(parameters.intercept):
+    if not np.isnan(parameters.intercept).any():
         return objective.pack(parameters)
-    theta = objective.pack(parameters._replace(intercept=objective.coordinates.target_mean))
+    coordinates = objective.coordinates
+    theta = objective.pack(parameters._replace(intercept=coordinates.null_intercept))
     if objective.fit_intercept:
-        place = 2 * objective.X.n_features
         _, gradient = yield theta
-        theta[place] -= gradient[place]
+        theta[coordinates.intercept_part] -= gradient[coordinates.intercept_part]
     return theta
 
 
@@ -72,26 +72,25 @@ def _auto_start(objective, offset):
     """Start from uniform attention and the best multiple of the pooled covariance with y.
 
     At k = 0 every token has the same weight and the objective is a ridge regression in v on pooled
-    tokens. One steepest-descent step on v from zero, with the exact line search that a quadratic
-    allows, gives v along the weighted covariance of pooled tokens and y. It depends on the
-    data alone: neither on the order of sequences or tokens nor on whether a weight is split over copies. It
-    costs two passes over X, and the gradient of k, which vanishes at v = 0, does not vanish there.
+    tokens (a logistic one for the log loss). One steepest-descent step on v from zero, with the line search
+    that is exact for a quadratic, gives v along the weighted covariance of pooled tokens and y. It depends on
+    the data alone: neither on the order of sequences or tokens nor on whether a weight is split over copies.
+    It costs two passes over X, and the gradient of k, which vanishes at v = 0, does not vanish there.
 
     Where pooled tokens tell nothing of y, as for sequences that were centred one by one, v = k = 0 is a
     saddle. There the start is the best of ten keys, drawn with a fixed seed, each with the v of one steepest
     descent step: the best key shows in the objective that this step reaches.
     """
-    D = objective.X.n_features
-    zeros = np.zeros(D)
-    origin = objective.pack(AttentionParameters(zeros, zeros, objective.coordinates.target_mean, offset))
-    descent = yield from _value_descent(origin, D)
+    D, value_part = objective.X.n_features, objective.coordinates.value_part
+    origin = objective.pack(objective.coordinates.null_parameters(offset))
+    descent = yield from _value_descent(origin, value_part)
     if np.linalg.norm(descent) > _NO_SIGNAL:
         return (yield from _line_search(origin, descent))
     starts = [origin]
     for key in np.random.RandomState(0).standard_normal((_N_KEYS, D)):
         theta = origin.copy()
         theta[:D] = _KEY_NORM * key / np.linalg.norm(key)
-        descent = yield from _value_descent(theta, D)
+        descent = yield from _value_descent(theta, value_part)
         if np.linalg.norm(descent) > _NO_SIGNAL:
             starts.append((yield from _line_search(theta, descent)))
     values = []
@@ -101,16 +100,16 @@ def _auto_start(objective, offset):
     return starts[int(np.nanargmin(values))]
 
 
-def _value_descent(theta, D):
+def _value_descent(theta, value_part):
     """Minus the gradient, in the coordinates of v alone."""
     _, gradient = yield theta
     descent = np.zeros_like(theta)
-    descent[D : 2 * D] = -gradient[D : 2 * D]
+    descent[value_part] = -gradient[value_part]
     return descent
 
 
 def _line_search(theta, descent):
-    """Go to the minimum along a descent in v, in which the objective is a parabola."""
+    """Go to the minimum along a descent in v, in which the objective is a parabola, or much like one."""
     slope_at_0 = -(descent @ descent)
     _, gradient = yield theta + descent
     slope_at_1 = descent @ gradient
@@ -125,8 +124,8 @@ def _random_start(objective, random_state, offset):
     """
     D = objective.X.n_features
     stream = np.random.RandomState(random_state.randint(np.iinfo(np.int32).max))
-    zeros = np.zeros(D)
-    theta = objective.pack(AttentionParameters(zeros, zeros, objective.coordinates.target_mean, offset))
-    theta[: 2 * D] = stream.standard_normal(2 * D) / np.sqrt(D)
+    theta = objective.pack(objective.coordinates.null_parameters(offset))
+    n = objective.coordinates.value_part.stop
+    theta[:n] = stream.standard_normal(n) / np.sqrt(D)
     yield from ()  # needs no evaluation
     return theta

@@ -120,7 +120,7 @@ def posterior_scores(problem, omega_chi, omega_z, y, V_k, V_v):
 def bayes_optimal(problem, sample_ratio, init="uninformed", *, n_points=2**14, tol=1e-4, max_iter=500):
     """Predict the error of the Bayes-optimal estimator for N, D -> infinity at fixed N / D.
 
-    Two overlaps solve, with V = 1 - q and the fields of `replica_erm` at m = q,
+    Two overlaps solve, with V = 1 - q and the fields of `replica_erm` at m = q::
 
         q_a = qhat_a / (1 + qhat_a),   qhat_a = n E[sum_l f_a,l^2],   f_a = d log Z / d omega_a
         Z = sum_e w_e N(y; omega_z[e], V_v + noise^2),   w_e = E_{chi ~ N(omega_chi, V_k I)}[g(e, chi)]

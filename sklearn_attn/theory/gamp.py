@@ -28,14 +28,14 @@ class BayesGAMPRegressor(RegressorMixin, BaseEstimator):
     """The best known polynomial-time estimator of the single-location regression task.
 
     Approximates the posterior means of the hidden k*, v* ~ N(0, I) and predicts the posterior mean of y.
-    With g_chi, g_z = `f_chi`, `f_z` of `bayes_optimal` at the data, one step is
+    With g_chi, g_z = `f_chi`, `f_z` of `bayes_optimal` at the data, one step is::
 
         omega_chi = X k / sqrt(D) - V_k g_chi(previous)      omega_z = X v / sqrt(D) - V_v g_z(previous)
         A = (1/D) sum over sequences and tokens of g^2
         v = (X^T g_z / sqrt(D) + A_z v) / (1 + A_z),                V_v = 1 / (1 + A_z)
         k = (X^T g_chi / sqrt(D) + (A_chi - c) k) / (1 + A_chi),    V_k = 1 / (1 + A_chi)
 
-    c = 0 for max. For spiked c = nu N / D: the likelihood's normalisation exp(-nu |k|^2 / (2 D)) is a
+    c = 0 for max. For spiked c = nu N / D: the likelihood's normalisation ``exp(-nu |k|^2 / (2 D))`` is a
     precision that the score does not see. New k, v, V and the terms V g are mixed with the
     old ones: spiked tokens are not isotropic, and along k* the plain step multiplies the overlap v.k*/D by
     about -nu.

@@ -83,13 +83,13 @@ def bayes_risk(problem):
 def risk_at(problem, activation, overlaps, *, offset=0.0):
     """Compute the risk of any key and value from their order parameters.
 
-    Given the scores, the projections on v* and v of a token are Gaussian with linear means, so
+    Given the scores, the projections on v* and v of a token are Gaussian with linear means, so::
 
         E = noise^2 + E[sum_e p_e ((a_e - sigma^T b)^2 - 2 C_12 sigma_e)] + C_11 + C_22 E[|sigma|^2]
 
     where a_l, b_l are the means and C is the covariance of (z*_l, z_l) given (chi*_l, chi_l), and p is the
     posterior of the location. On the manifold without cross terms this is
-    ``1 + noise^2 - 2 m_v A + q_v B``, A = E[sigma_eps], B = E[|sigma|^2].
+    ``1 + noise^2 - 2 m_v A + q_v B``, with ``A = E[sigma_eps]`` and ``B = E[|sigma|^2]``.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def population_risk(problem, activation, offset=None):
     """Minimise the risk over all keys and values.
 
     The best value is c v* and the best key a k*; over c the risk is ``1 + noise^2 - A^2 / B`` with
-    A = E[sigma(a chi*)_eps] and B = E[|sigma(a chi*)|^2], which is minimised over a, and over the
+    ``A = E[sigma(a chi*)_eps]`` and ``B = E[|sigma(a chi*)|^2]``, which is minimised over a, and over the
     offset where there is one to choose.
 
     Parameters

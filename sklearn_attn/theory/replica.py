@@ -99,14 +99,14 @@ def replica_erm(
 
     The minimiser of ``sum_i (y_i - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2`` is described by
     six order parameters. Averaged over the data model, with fields
-    omega_chi = m_k chi* + sqrt(q_k - m_k^2) zeta and omega_z alike, and the proximal point
+    omega_chi = m_k chi* + sqrt(q_k - m_k^2) zeta and omega_z alike, and the proximal point::
 
         chi_hat = argmin_chi  (y - sigma(chi)^T omega_z)^2 / (2 (1 + V_v |sigma(chi)|^2))
                               + |chi - omega_chi|^2 / (2 V_k)
         lambda = (y - sigma^T omega_z) / (1 + V_v |sigma|^2),  f_chi = (chi_hat - omega_chi) / V_k,
         f_z = lambda sigma
 
-    they solve, with n = N / D and for a in {key, value},
+    they solve, with n = N / D and for a in {key, value}::
 
         Vhat_a = -n E[sum df_a / domega_a],  qhat_a = n E[sum f_a^2],  mhat_a = n E[sum f_a a*] + m_a Vhat_a
         m_a = mhat_a V_a,  q_a = (mhat_a^2 + qhat_a) V_a^2,  V_a = 1 / (Vhat_a + alpha_a)

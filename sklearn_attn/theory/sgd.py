@@ -44,14 +44,14 @@ def sgd_dynamics(
     """Follow one-pass SGD for D -> infinity at steps proportional to D.
 
     A step on a sample lowers (y - f)^2 / 2: k -= gamma X^T g_chi / sqrt(D), v alike, with
-    g_chi = -(y - f) J^T z, g_z = -(y - f) sigma. With time tau = steps / D,
+    g_chi = -(y - f) J^T z, g_z = -(y - f) sigma. With time tau = steps / D::
 
         dm_k/dtau = -gamma E[g_chi . chi*]
         dq_k/dtau = -2 gamma E[g_chi . chi] + gamma^2 / batch_size E[|g_chi|^2]
 
     and the same for v with g_z, z*, z. Given the scores, r = y - f and z are Gaussian with
-    E[r^2] = e = 1 + noise^2 - 2 m_v sigma_eps + q_v |sigma|^2 and E[r z] = c = m_v delta_eps - q_v sigma,
-    so that
+    ``E[r^2] = e = 1 + noise^2 - 2 m_v sigma_eps + q_v |sigma|^2`` and
+    ``E[r z] = c = m_v delta_eps - q_v sigma``, so that::
 
         E[g_chi] = -J^T c          E[|g_chi|^2] = e q_v |J|_F^2 + 2 |J^T c|^2
         E[g_z . z*] = m_v |sigma|^2 - sigma_eps      E[g_z . z] = -sigma^T c      E[|g_z|^2] = e |sigma|^2
