@@ -9,8 +9,19 @@ import math
 import numpy as np
 from array_api_compat import array_namespace, device, is_cupy_array, is_numpy_array
 from scipy import special
+from sklearn import get_config
 
-__all__ = ["array_namespace", "device", "erf", "is_array_api", "is_numpy_array", "to_numpy"]
+__all__ = [
+    "array_namespace",
+    "device",
+    "erf",
+    "is_array_api",
+    "is_cupy_array",
+    "is_numpy_array",
+    "stays_in_namespace",
+    "to_device",
+    "to_numpy",
+]
 
 
 def is_array_api(x):
@@ -32,6 +43,25 @@ def is_array_api(x):
     return True
 
 
+def stays_in_namespace(x):
+    """Tell whether an estimator computes where the array is, instead of on the host in NumPy.
+
+    So it is for CuPy always, and for other namespaces where scikit-learn's ``array_api_dispatch`` is on.
+
+    Parameters
+    ----------
+    x : object
+
+    Returns
+    -------
+    bool
+        False for NumPy arrays and for what is no array.
+    """
+    if is_numpy_array(x) or not is_array_api(x):
+        return False
+    return is_cupy_array(x) or get_config()["array_api_dispatch"]
+
+
 def to_numpy(x):
     """Copy `x` to the host, or return it unchanged where it already is a NumPy array.
 
@@ -50,7 +80,40 @@ def to_numpy(x):
         return x.get()
     if hasattr(x, "detach"):  # a PyTorch tensor, on any device and in any graph
         return x.detach().cpu().numpy()
+    if is_array_api(x) and hasattr(array_namespace(x), "Device"):  # array_api_strict, which has several
+        x = x.to_device(array_namespace(x).Device("CPU_DEVICE"))
     return np.asarray(x)
+
+
+def to_device(x, name):
+    """Move an array to the host or to the current GPU.
+
+    Parameters
+    ----------
+    x : array
+        An array of any namespace.
+    name : {"cpu", "cuda"}
+
+    Returns
+    -------
+    ndarray or cupy.ndarray
+
+    Raises
+    ------
+    ValueError
+        If the name is another.
+    ImportError
+        If a GPU is asked for and CuPy is not installed.
+    """
+    if name == "cpu":
+        return to_numpy(x)
+    if name != "cuda":
+        raise ValueError(f"device must be 'cpu' or 'cuda', got {name!r}.")
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError("Arrays on a GPU need CuPy: pip install 'sklearn_attn[gpu]'.") from error
+    return cupy.asarray(x if is_cupy_array(x) else to_numpy(x))
 
 
 def erf(x):

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from .._backend import array_namespace, to_numpy
+from .._backend import array_namespace, device, is_numpy_array, to_numpy
 from ..activations import Softmax
 from ..objective import AttentionObjective, LogLoss, MultinomialLogLoss
 from ..regressors._callbacks import with_callbacks
@@ -153,11 +153,15 @@ class BaseAttentionClassifier(ClassifierMixin, BaseAttentionEstimator):
 
         Returns
         -------
-        ndarray of shape (n,)
-            Entries of `classes_`.
+        array of shape (n,)
+            Entries of `classes_`: numbers in the namespace of X, others in NumPy.
         """
         scores = self._class_scores(X)
-        return self.classes_[to_numpy(array_namespace(scores).argmax(scores, axis=1))]
+        xp = array_namespace(scores)
+        codes = xp.argmax(scores, axis=1)
+        if self.classes_.dtype.kind not in "biuf" or is_numpy_array(codes):
+            return self.classes_[to_numpy(codes)]
+        return xp.take(xp.asarray(self.classes_, device=device(codes)), codes, axis=0)
 
     def _class_scores(self, X):
         """One column per class, whose softmax are the probabilities."""

@@ -55,7 +55,7 @@ _DOCSTRING = """{title}
     value_ : array of shape (D,), or (K, D) for K > 2 classes
         v or the v_c, likewise.
     intercept_ : float, or array of shape (K,) for K > 2 classes
-        b or the b_c.{offset_attribute}
+        b or the b_c, whose mean is 0.{offset_attribute}
     n_iter_ : int
         Iterations of the start that was kept.
     n_passes_ : int

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._backend import array_namespace, device
+from .._backend import array_namespace, device, to_numpy
 from ._losses import SQUARED_ERROR, refuse_overflow
 
 # A feature whose spread is a smaller share of its mean than this is constant but for rounding.
@@ -174,9 +174,11 @@ class Coordinates:
         )
 
 
-def like(x, values):
-    """Move a host vector to the namespace, device and dtype of the tokens."""
-    return array_namespace(values).asarray(x, dtype=values.dtype, device=device(values))
+def like(x, values, dtype=None):
+    """Move a vector to the namespace and device of the tokens, and to their dtype, or to the one named."""
+    xp = array_namespace(values)
+    dtype = values.dtype if dtype is None else getattr(xp, dtype)
+    return xp.asarray(to_numpy(x), dtype=dtype, device=device(values))
 
 
 def _inverse_root(squares):

@@ -1,13 +1,17 @@
 """The deviance and its gradient in plain array-API operations.
 
 Readable and namespace-agnostic: the oracle of the fused kernels, and the path of arrays that no
-kernel takes. It reads X four times per evaluation.
+kernel takes. It reads X four times per evaluation. All but the tokens is float64; float32 tokens are
+copied to float64 a block at a time.
 """
 
 import math
 
 from .._backend import array_namespace
 from ._losses import SQUARED_ERROR
+
+# Numbers of float32 tokens that are copied at a time.
+_BLOCK_NUMBERS = 2**22
 
 
 def project(values, key, value):
@@ -16,16 +20,40 @@ def project(values, key, value):
     Parameters
     ----------
     values : array of shape (n_tokens, D)
-    key : array of shape (D,)
-    value : array of shape (D,) or (K, D)
+    key : array of float64 of shape (D,)
+    value : array of float64 of shape (D,) or (K, D)
 
     Returns
     -------
-    scores : array of shape (n_tokens,)
-    token_values : array of shape (n_tokens,) or (n_tokens, K)
+    scores : array of float64 of shape (n_tokens,)
+    token_values : array of float64 of shape (n_tokens,) or (n_tokens, K)
     """
+    xp = array_namespace(values)
     scale = 1.0 / math.sqrt(values.shape[1])
-    return (values @ key) * scale, (values @ (value if value.ndim == 1 else value.T)) * scale
+    directions = value if value.ndim == 1 else value.T
+    projected = [(block @ key, block @ directions) for block in _blocks(values)]
+    scores, token_values = (xp.concat(parts) for parts in zip(*projected, strict=True))
+    return scores * scale, token_values * scale
+
+
+def _blocks(values):
+    """Yield the tokens in blocks of float64."""
+    xp = array_namespace(values)
+    if values.dtype == xp.float64:
+        yield values
+        return
+    n = max(1, _BLOCK_NUMBERS // values.shape[1])
+    for start in range(0, values.shape[0], n):
+        yield xp.astype(values[start : min(start + n, values.shape[0]), :], xp.float64)
+
+
+def _pull_back(gradients, values):
+    """Compute the product of (..., n_tokens) derivatives with the tokens, of shape (..., D)."""
+    total, start = 0.0, 0
+    for block in _blocks(values):
+        total = total + gradients[..., start : start + block.shape[0]] @ block
+        start += block.shape[0]
+    return total
 
 
 def deviance(
@@ -47,11 +75,11 @@ def deviance(
     values : array of shape (n_tokens, D)
     segments : Segments
         The sequences that the tokens form.
-    y, sample_weight : arrays of shape (n,)
+    y, sample_weight : arrays of float64 of shape (n,)
     activation : Activation
-    key : array of shape (D,)
-    value : array of shape (D,), or (K, D) for a loss of K outputs
-    intercept : float, or array of shape (K,)
+    key : array of float64 of shape (D,)
+    value : array of float64 of shape (D,), or (K, D) for a loss of K outputs
+    intercept : float, or array of float64 of shape (K,)
     loss : Loss, default=SQUARED_ERROR
 
     Returns
@@ -74,11 +102,11 @@ def deviance(
     prediction_gradient = -2.0 * sample_weight[:, None] * loss.residual(y, predictions)  # (n, K)
     spread = xp.stack([segments.spread(prediction_gradient[:, c]) for c in range(K)], axis=1)  # (n_tokens, K)
     score_gradient = segments.map(activation.pullback, scores, xp.sum(spread * token_values, axis=1))
-    value_gradient = ((spread * weights[:, None]).T @ values) * scale  # (K, D)
+    value_gradient = _pull_back((spread * weights[:, None]).T, values) * scale  # (K, D)
     intercept_gradient = xp.sum(prediction_gradient, axis=0)
     return (
         float(xp.sum(sample_weight * loss.deviance(y, predictions))),
-        (score_gradient @ values) * scale,
+        _pull_back(score_gradient, values) * scale,
         value_gradient if several else value_gradient[0, :],
         intercept_gradient if several else float(intercept_gradient[0]),
         float(xp.sum(score_gradient)) if activation.has_offset else 0.0,

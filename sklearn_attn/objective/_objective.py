@@ -274,9 +274,11 @@ def generic_deviance(X, segments, y, sample_weight, activation, parameters, loss
     As `AttentionObjective.deviance`.
     """
     key, value, y, sample_weight = (
-        like(x, X.values) for x in (parameters.key, parameters.value, y, sample_weight)
+        like(x, X.values, "float64") for x in (parameters.key, parameters.value, y, sample_weight)
     )
-    intercept = parameters.intercept if value.ndim == 1 else like(parameters.intercept, X.values)
+    intercept = parameters.intercept
+    if value.ndim == 2:
+        intercept = like(intercept, X.values, "float64")
     deviance, *gradient, offset_gradient = _generic.deviance(
         X.values, segments, y, sample_weight, activation_at(activation, parameters), key, value, intercept,
         loss,

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from .._backend import array_namespace, is_numpy_array
+from .._backend import array_namespace, is_numpy_array, to_numpy
 from . import _cpu, _generic
 from ._coordinates import like
 
@@ -28,11 +28,11 @@ def project(X, key, value, n_threads=None):
     -------
     scores : array of shape (n_tokens,)
     token_values : array of shape (n_tokens,), or (n_tokens, K) for K values
-        float64 on the CPU, otherwise in the namespace and dtype of X.
+        float64, in the namespace of X.
     """
     if not is_numpy_array(X.values):
-        return _generic.project(X.values, like(key, X.values), like(value, X.values))
-    key, value = (np.asarray(x, dtype=np.float64) for x in (key, value))
+        return _generic.project(X.values, like(key, X.values, "float64"), like(value, X.values, "float64"))
+    key, value = (to_numpy(x).astype(np.float64) for x in (key, value))
     with _cpu.FusedKernel(X, n_threads=n_threads) as kernel:
         if value.ndim == 1:
             return kernel.project(key, value)
@@ -57,8 +57,8 @@ def pool(X, weights):
 
     Returns
     -------
-    array of shape (n, D)
-        float64 on the CPU, otherwise in the namespace and dtype of X.
+    array of float64 of shape (n, D)
+        In the namespace of X.
     """
     if is_numpy_array(X.values):
         pooled = np.empty((len(X), X.n_features))
@@ -69,8 +69,11 @@ def pool(X, weights):
             pooled[first:last] = pool_block(weights[start:stop], X.values[start:stop], offsets)
         return pooled
     xp = array_namespace(X.values)
-    bounds = pairwise(X.offsets.tolist())
-    return xp.stack([weights[start:stop] @ X.values[start:stop, :] for start, stop in bounds])
+    bounds = list(pairwise(X.offsets.tolist()))
+    tokens = (xp.astype(X.values[start:stop, :], xp.float64) for start, stop in bounds)
+    return xp.stack(
+        [weights[start:stop] @ block for (start, stop), block in zip(bounds, tokens, strict=True)]
+    )
 
 
 def pool_block(weights, tokens, offsets):

@@ -39,7 +39,7 @@ class _RowTransformer(RaggedTagsMixin, TransformerMixin, BaseEstimator):
             If a parameter or X is not valid.
         """
         self._check_parameters()
-        self._learn(validate_ragged(self, X, reset=True))
+        self._learn(validate_ragged(self, X, reset=True).to_device("cpu"))
         return self
 
     def _learn(self, X):
@@ -56,10 +56,10 @@ class _RowTransformer(RaggedTagsMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, n_columns)
-            In the float dtype of X.
+            In the float dtype of X, and on the host wherever X is.
         """
         check_is_fitted(self)
-        return self._rows(validate_ragged(self, X, reset=False))
+        return self._rows(validate_ragged(self, X, reset=False).to_device("cpu"))
 
     def get_feature_names_out(self, input_features=None):
         """Name the columns of `transform`, as in the example, by the (D,) names of a token's features."""

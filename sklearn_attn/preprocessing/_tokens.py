@@ -146,14 +146,14 @@ class TokenTransformer(RaggedTagsMixin, TransformerMixin, BaseEstimator, auto_wr
             If X is not valid, or the inner transformer does not return one row per token.
         """
         check_is_fitted(self)
-        checked = validate_ragged(self, X, reset=False, ensure_finite=self._ensure_finite(X))
+        checked = validate_ragged(self, X, reset=False, ensure_finite=self._ensure_finite(X)).to_device("cpu")
         return self._repack(self.transformer_.transform(_tokens(X, checked)), X, checked)
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X):
         """Undo `transform`, where the inner transformer can: n_features_out features in, D out."""
         check_is_fitted(self)
-        checked = check_ragged(X, ensure_finite=self._ensure_finite(X))
+        checked = check_ragged(X, ensure_finite=self._ensure_finite(X)).to_device("cpu")
         return self._repack(self.transformer_.inverse_transform(_tokens(X, checked)), X, checked)
 
     @available_if(_inner_has("get_feature_names_out"))
@@ -181,7 +181,7 @@ class TokenTransformer(RaggedTagsMixin, TransformerMixin, BaseEstimator, auto_wr
                 "transformer must be an instance with fit and transform, such as StandardScaler(), got "
                 f"{self.transformer!r}."
             )
-        checked = check_ragged(X, ensure_finite=self._ensure_finite(X))
+        checked = check_ragged(X, ensure_finite=self._ensure_finite(X)).to_device("cpu")
         args = [_tokens(X, checked)]
         if y is not None:
             y = to_numpy(y)

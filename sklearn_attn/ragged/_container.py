@@ -4,9 +4,10 @@ from numbers import Integral
 
 import numpy as np
 
-from .._backend import array_namespace, device, is_array_api, is_numpy_array, to_numpy
+from .._backend import array_namespace, device, is_array_api, is_numpy_array, to_device, to_numpy
 from . import _conversion
 from ._formats import FormatsMixin
+from ._namespace import namespace_of
 
 
 class RaggedArray(FormatsMixin):
@@ -240,7 +241,7 @@ class RaggedArray(FormatsMixin):
         return device(self.values)
 
     def __array_namespace__(self, api_version=None):
-        return array_namespace(self.values, api_version=api_version)
+        return namespace_of(self.values, api_version)
 
     def __len__(self):
         return self.offsets.shape[0] - 1
@@ -379,6 +380,21 @@ class RaggedArray(FormatsMixin):
         if self.values.dtype == dtype:
             return self
         return RaggedArray(xp.astype(self.values, dtype), self.offsets)
+
+    def to_device(self, device):
+        """Move the tokens to the host or to the current GPU, which takes CuPy.
+
+        Parameters
+        ----------
+        device : {"cpu", "cuda"}
+
+        Returns
+        -------
+        RaggedArray
+            This very object where the tokens are there already. The offsets stay on the host.
+        """
+        values = to_device(self.values, device)
+        return self if values is self.values else RaggedArray(values, self.offsets)
 
     def to_list(self):
         """Return the sequences as a list of (L_i, D) views."""

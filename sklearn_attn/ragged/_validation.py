@@ -5,7 +5,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from .._backend import is_array_api, is_numpy_array, to_numpy
+from .._backend import array_namespace, is_array_api, is_numpy_array, stays_in_namespace, to_numpy
 from . import _conversion
 from ._container import RaggedArray
 from ._formats import from_column, is_column
@@ -32,7 +32,8 @@ def check_ragged(X, *, dtype=_FLOATS, ensure_finite=True):
     -------
     RaggedArray
         With a C-ordered, aligned buffer of native byte order; the user's own buffer where it already
-        is one.
+        is one. A RaggedArray or an array whose tokens are CuPy's stays there; so do those of other
+        namespaces where scikit-learn's ``array_api_dispatch`` is on, and otherwise they become NumPy's.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def set_features(estimator, X, checked, *, reset=True):
 
     Names come from the columns of an (n, D) frame, or of the first sequence where sequences are frames.
     """
-    source = to_numpy(checked.values)
+    source = np.broadcast_to(np.zeros(1), tuple(checked.values.shape))  # of which the shape is read
     if hasattr(X, "columns") and is_table(X, checked):
         source = X
     elif not isinstance(X, RaggedArray) and not is_column(X) and not is_table(X, checked):
@@ -121,6 +122,8 @@ def _first_sequence(X):
     """Return the first element of a list, an object array or a one-column frame of sequences."""
     if isinstance(X, list | tuple):
         return X[0]
+    if stays_in_namespace(X):
+        return None
     X = np.asarray(X) if not is_array_api(X) else X
     return X.flat[0] if is_numpy_array(X) and X.dtype.kind == "O" else None
 
@@ -131,6 +134,8 @@ def is_table(X, checked):
         return False
     if isinstance(X, list | tuple):
         return _ndim(X[0]) == 1
+    if stays_in_namespace(X):
+        return X.ndim == 2
     X = to_numpy(X)
     if X.ndim != 2 or X.shape[1] != checked.n_features:
         return False
@@ -149,6 +154,8 @@ def _pack(X):
         return _pack_list(X)
     if isinstance(X, str | bytes | dict | set | frozenset) or np.isscalar(X) or X is None:
         raise TypeError(_expected(X))
+    if stays_in_namespace(X):
+        return _pack_foreign(X)
     if is_array_api(X):
         X = to_numpy(X)
     elif hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
@@ -225,6 +232,16 @@ def _pack_array(X):
     )
 
 
+def _pack_foreign(X):
+    """Read an array of numbers of another namespace by its number of axes."""
+    if X.ndim == 3 and X.shape[0]:
+        values = array_namespace(X).reshape(X, (X.shape[0] * X.shape[1], X.shape[2]))
+        return values, np.arange(X.shape[0] + 1) * X.shape[1]
+    if X.ndim == 2:
+        return X, np.arange(X.shape[0] + 1)
+    return _pack_array(to_numpy(X))  # for its messages
+
+
 def _ndim(x):
     """Number of axes of an array, or the depth of nested lists, judged by first elements."""
     if is_numpy_array(x) and x.dtype.kind == "O" and x.ndim == 1 and x.size:
@@ -238,12 +255,25 @@ def _ndim(x):
 
 def _check_buffer(values, dtype):
     """Give the packed buffer a kept dtype and a layout that the kernels take."""
+    if stays_in_namespace(values):
+        return _check_foreign_buffer(values, dtype)
     values = to_numpy(values)
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
     values = _conversion.require_numeric(values, "X")
     values = check_array(values, dtype=list(dtype), order="C", ensure_all_finite=False)
     return np.require(values, requirements=["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _check_foreign_buffer(values, dtype):
+    """Give a buffer of another namespace a kept dtype."""
+    xp = array_namespace(values)
+    if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")):
+        return _check_buffer(to_numpy(values), dtype)  # for its messages
+    if hasattr(values, "detach"):  # a PyTorch tensor's history is not continued
+        values = values.detach()
+    kept = [getattr(xp, np.dtype(kind).name) for kind in dtype]
+    return values if values.dtype in kept else xp.astype(values, kept[0])
 
 
 def _refuse_empty_sequences(offsets, n_features):
@@ -262,6 +292,14 @@ def _refuse_nonfinite(checked, X, ensure_finite):
     if not ensure_finite:
         return
     values, offsets = checked.values, checked.offsets
+    if not is_numpy_array(values):
+        xp = array_namespace(values)
+        fine = xp.isfinite(values)
+        if ensure_finite == "allow-nan":
+            fine = fine | xp.isnan(values)
+        if bool(xp.all(fine)):
+            return
+        values = to_numpy(values)
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .._backend import to_numpy
 from ..objective import AttentionParameters, curvature_cost
 from ..ragged import check_ragged
 from ..solvers import Renewal, lbfgs, single_threaded_blas
@@ -119,7 +120,7 @@ class BaseAttentionEstimator(CallbackSupportMixin, AttentionModel):
             )
         offset = getattr(self._fitted_activation(), "offset", 0.0)
         key, value, intercept = (
-            np.asarray(fitted, dtype=np.float64) for fitted in (self.key_, self.value_, self.intercept_)
+            to_numpy(fitted).astype(np.float64) for fitted in (self.key_, self.value_, self.intercept_)
         )
         return AttentionParameters(key, value, intercept if value.ndim == 2 else float(intercept), offset)
 

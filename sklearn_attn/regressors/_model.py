@@ -1,5 +1,6 @@
 """What every fitted attention model does: predict, and say where it looks."""
 
+import copy
 import math
 import warnings
 from numbers import Real
@@ -8,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._backend import array_namespace
+from .._backend import array_namespace, is_array_api, to_numpy
 from ..activations import get_activation
 from ..objective import like, pool, project
 from ..ragged import RaggedArray, Segments, set_features, validate_ragged
@@ -26,6 +27,21 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    def __getstate__(self):
+        """Leave out where the arrays are: what was fitted on a GPU predicts where there is none."""
+        state = super().__getstate__()
+        return {name: to_numpy(value) if is_array_api(value) else value for name, value in state.items()}
+
+    def to_cpu(self):
+        """Copy the estimator, with fitted attributes in NumPy.
+
+        Returns
+        -------
+        estimator
+            Of the same class, parameters and, in NumPy arrays, fitted attributes.
+        """
+        return copy.deepcopy(self)
 
     def _initial_activation(self):
         """Return the activation at the start of the fit, and whether its offset is fitted."""
@@ -47,8 +63,8 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _keep(self, X, checked, objective, result, *, reset=True):
         """Store what was fitted, in the units of the data."""
         parameters = objective.unpack(result.params)
-        attributes = self._parameter_attributes(parameters, checked.values.dtype)
-        if not all(np.isfinite(attributes[name]).all() for name in ("key_", "value_")):
+        attributes = self._parameter_attributes(parameters, checked.values)
+        if not all(np.isfinite(to_numpy(attributes[name])).all() for name in ("key_", "value_")):
             raise ValueError(f"The fitted key or value overflows {checked.values.dtype}: pass X in float64.")
         if reset:
             set_features(self, X, checked)
@@ -60,19 +76,19 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_passes_ = objective.n_passes
         return parameters
 
-    def _parameter_attributes(self, parameters, dtype):
-        """Return the attributes that hold the parameters, by name."""
+    def _parameter_attributes(self, parameters, values):
+        """Return the attributes that hold the parameters, by name, as arrays like the tokens."""
         with np.errstate(over="ignore"):
-            key, value = (vector.astype(dtype) for vector in parameters[:2])
+            key, value = (like(vector, values) for vector in parameters[:2])
         intercept = parameters.intercept
-        if key.ndim != value.ndim:  # several outputs
-            intercept = intercept.astype(dtype)
+        if key.ndim != value.ndim:  # several outputs, of which it does not matter if all rise alike
+            intercept = like(intercept - intercept.mean(), values)
         return {"key_": key, "value_": value, "intercept_": intercept}
 
     def _attributes_at(self, objective, theta):
         """Return the attributes of an estimator that is fitted so far."""
         X = objective.X
-        parameters = self._parameter_attributes(objective.unpack(theta), X.values.dtype)
+        parameters = self._parameter_attributes(objective.unpack(theta), X.values)
         return parameters | {"n_features_in_": X.n_features}
 
     def attention_weights(self, X):
@@ -194,8 +210,8 @@ class OffsetModel:
     def _fitted_activation(self):
         return get_activation("erf", self.offset_)
 
-    def _parameter_attributes(self, parameters, dtype):
-        return super()._parameter_attributes(parameters, dtype) | {"offset_": parameters.offset}
+    def _parameter_attributes(self, parameters, values):
+        return super()._parameter_attributes(parameters, values) | {"offset_": parameters.offset}
 
 
 def order(result):

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_array, check_scalar, column_or_1d
 
+from .._backend import is_array_api, to_numpy
 from ..objective import AttentionParameters
 
 
@@ -161,6 +162,8 @@ def check_number(value, name, target_type, **bounds):
 def _check_numbers(array, name):
     """Convert to float64 and refuse what is not finite, naming the first entry at fault."""
     refuse_masked(array, name)
+    if is_array_api(array):
+        array = to_numpy(array)
     try:
         checked = check_array(
             array, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name=name, ensure_all_finite=False

@@ -142,7 +142,7 @@ class BayesGAMPRegressor(RegressorMixin, BaseEstimator):
             If `tol` was not reached in `max_iter` steps.
         """
         problem, damping = self._check_parameters()
-        checked = check_ragged(X)
+        checked = check_ragged(X).to_device("cpu")
         y = _check_target(y, len(checked), type(self).__name__)
         state = _State(checked, y, problem, check_random_state(self.random_state))
         for n_iter in range(1, self.max_iter + 1):
@@ -197,7 +197,7 @@ class BayesGAMPRegressor(RegressorMixin, BaseEstimator):
 
     def _weights(self, X):
         check_is_fitted(self)
-        X = validate_ragged(self, X, reset=False)
+        X = validate_ragged(self, X, reset=False).to_device("cpu")
         problem, _ = self._check_parameters()
         scale = 1.0 / math.sqrt(X.n_features)
         chi, z = _project(X, self.key_) * scale, _project(X, self.value_) * scale

@@ -88,6 +88,8 @@ def test_probabilities_belong_together(Classifier, bags):
     if K == 2:
         np.testing.assert_allclose(scores, np.log(probabilities[:, 1] / probabilities[:, 0]), rtol=1e-8)
         np.testing.assert_array_equal(model.predict(X) == "b", scores > 0)
+    else:
+        assert model.intercept_.mean() == pytest.approx(0.0, abs=1e-12)
     assert model.score(X, names) == (model.predict(X) == names).mean()
 
 

@@ -1,0 +1,203 @@
+"""Estimators on arrays of other namespaces: what they compute, and where."""
+
+import pickle
+
+import array_api_strict
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+
+from sklearn_attn import RaggedArray, SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV
+from sklearn_attn._backend import array_namespace, device, to_device, to_numpy
+from sklearn_attn.classifiers import CLASSIFIERS
+from sklearn_attn.datasets import SLRDataset
+from sklearn_attn.regressors import REGRESSORS
+
+ESTIMATORS = {
+    **{f"{name} regressor": cls(0.3, tol=1e-7) for name, cls in REGRESSORS.items()},
+    **{f"{name} classifier": cls(0.3, tol=1e-7) for name, cls in CLASSIFIERS.items()},
+    "learned offset": REGRESSORS["erf"](0.3, offset="learn", tol=1e-7),
+    "descent": SoftmaxAttentionRegressor(0.3, solver="sgd", learning_rate=0.05, max_iter=3, random_state=0),
+    "penalty path": SoftmaxAttentionRegressorCV([0.1, 1.0], cv=3, tol=1e-7),
+}
+
+
+def strict(values, name):
+    return array_api_strict.asarray(values, device=array_api_strict.Device(name))
+
+
+def torch_tensor(values):
+    return pytest.importorskip("torch").tensor(values)
+
+
+NAMESPACES = {
+    "strict": lambda values: strict(values, "CPU_DEVICE"),
+    "second device": lambda values: strict(values, "device1"),
+    "torch": torch_tensor,
+}
+
+
+@pytest.fixture(params=NAMESPACES)
+def move(request):
+    return NAMESPACES[request.param]
+
+
+@pytest.fixture(autouse=True)
+def dispatch():
+    with sklearn.config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.fixture(params=[np.float64, np.float32], ids=["float64", "float32"])
+def data(request):
+    dataset = SLRDataset("spiked", n_features=6, signal=9.0, length=(1, 2, 5), noise=0.1, random_state=0)
+    X, y = dataset.sample(80)
+    return X.astype(request.param), y
+
+
+def is_where(x, moved):
+    return (
+        array_namespace(x) is array_namespace(moved) and device(x) == device(moved) and x.dtype == moved.dtype
+    )
+
+
+@pytest.fixture(params=ESTIMATORS)
+def estimator(request):
+    return ESTIMATORS[request.param]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_same_fit_there(estimator, data, move):
+    X, y = data
+    classifies = hasattr(estimator, "predict_proba")
+    y = np.digitize(y, [-0.5, 0.5]) if classifies else y
+    moved = RaggedArray(move(X.values), X.offsets)
+    here, there = clone(estimator).fit(X, y), clone(estimator).fit(moved, move(y))
+    atol = 1e-5 if X.dtype == np.float64 else 5e-4
+    np.testing.assert_allclose(to_numpy(there.key_), here.key_, atol=atol)
+    assert there.objective_ == pytest.approx(here.objective_, rel=1e-7)
+    for name in ("key_", "value_"):
+        assert is_where(getattr(there, name), moved.values), name
+    methods = ["predict", "transform"]
+    if classifies:
+        methods = ["decision_function", "predict_proba", "predict_log_proba", "transform"]
+        labels = there.predict(moved)
+        assert array_namespace(labels) is array_namespace(moved.values)
+        assert np.mean(to_numpy(labels) == here.predict(X)) > 0.98
+    for method in methods:
+        result = getattr(there, method)(moved)
+        assert is_where(result, moved.values), method
+        np.testing.assert_allclose(to_numpy(result), getattr(here, method)(X), atol=20 * atol)
+    for method in ("attention_weights", "token_contributions"):
+        result = getattr(there, method)(moved)
+        assert is_where(result.values, moved.values), method
+        np.testing.assert_allclose(to_numpy(result.values), getattr(here, method)(X).values, atol=20 * atol)
+    assert there.score(moved, move(y)) == pytest.approx(here.score(X, y), abs=0.02 if classifies else 1e-3)
+
+
+def test_x_decides(data, move):
+    X, y = data
+    moved = RaggedArray(move(X.values), X.offsets)
+    here, there = (
+        SoftmaxAttentionRegressor().fit(X, y),
+        SoftmaxAttentionRegressor().fit(moved, y, np.ones(80)),
+    )
+    assert is_where(here.predict(moved), moved.values)
+    assert isinstance(there.predict(X), np.ndarray)
+    np.testing.assert_allclose(there.predict(X), here.predict(X), atol=1e-4)
+    warm = there.set_params(warm_start=True).fit(X, y)
+    assert isinstance(warm.key_, np.ndarray)
+    assert warm.n_iter_ <= 1
+
+
+def test_other_forms_of_x(move):
+    rng = np.random.default_rng(0)
+    dense, y = rng.standard_normal((30, 4, 3)), rng.standard_normal(30)
+    expected = SoftmaxAttentionRegressor().fit(dense, y).predict(dense)
+    model = SoftmaxAttentionRegressor().fit(move(dense), move(y))
+    assert is_where(model.predict(move(dense)), move(dense))
+    np.testing.assert_allclose(to_numpy(model.predict(move(dense))), expected, atol=1e-6)
+    rows = SoftmaxAttentionRegressor().fit(move(dense[:, 0]), y)
+    assert is_where(rows.predict(move(dense[:, 0])), move(dense))
+    assert rows.n_features_in_ == 3
+    listed = SoftmaxAttentionRegressor().fit([move(sequence) for sequence in dense], y)
+    assert isinstance(listed.predict([move(sequence) for sequence in dense]), np.ndarray)
+    whole = SoftmaxAttentionRegressor().fit(move(np.arange(90).reshape(30, 3)), y)
+    assert whole.key_.dtype == move(dense).dtype
+
+
+def test_descents_go_on_there(data, move):
+    X, y = data
+    moved = RaggedArray(move(X.values), X.offsets)
+    options = {"solver": "sgd", "learning_rate": 0.05, "random_state": 0}
+    here, there = SoftmaxAttentionRegressor(**options), SoftmaxAttentionRegressor(**options)
+    for _ in range(3):
+        here.partial_fit(X, y)
+        there.partial_fit(moved, move(y))
+    assert is_where(there.key_, moved.values)
+    np.testing.assert_allclose(to_numpy(there.key_), here.key_, atol=1e-4)
+
+
+def test_copies_are_on_the_host(data, move):
+    X, y = data
+    moved = RaggedArray(move(X.values), X.offsets)
+    model = SoftmaxAttentionRegressor().fit(moved, y)
+    for copied in (pickle.loads(pickle.dumps(model)), model.to_cpu()):
+        assert isinstance(copied.key_, np.ndarray)
+        assert copied.predict(X) == pytest.approx(to_numpy(model.predict(moved)), abs=1e-5)
+        assert is_where(copied.predict(moved), moved.values)
+    assert is_where(model.key_, moved.values)
+
+
+def test_searches(data, move):
+    X, y = data
+    moved = RaggedArray(move(X.values), X.offsets)
+    grid = {"alpha": [0.1, 10.0]}
+    here = GridSearchCV(SoftmaxAttentionRegressor(), grid, cv=3).fit(X, y)
+    there = GridSearchCV(SoftmaxAttentionRegressor(), grid, cv=3).fit(moved, move(y))
+    assert there.best_params_ == here.best_params_
+    np.testing.assert_allclose(
+        there.cv_results_["mean_test_score"].astype(float), here.cv_results_["mean_test_score"], atol=1e-4
+    )
+    held_out = cross_val_predict(SoftmaxAttentionRegressor(), moved, move(y), cv=3)
+    expected = cross_val_predict(SoftmaxAttentionRegressor(), X, y, cv=3)
+    np.testing.assert_allclose(to_numpy(held_out), expected, atol=1e-3)
+
+
+def test_without_dispatch_it_is_numpy(data, move):
+    X, y = data
+    moved = RaggedArray(move(X.values), X.offsets)
+    with sklearn.config_context(array_api_dispatch=False):
+        model = SoftmaxAttentionRegressor().fit(moved, y)
+        assert isinstance(model.key_, np.ndarray)
+        assert isinstance(model.predict(moved), np.ndarray)
+
+
+@pytest.mark.parametrize(("bad", "message"), [(np.nan, "contains NaN"), (np.inf, "contains infinity")])
+def test_bad_numbers_are_named(move, bad, message):
+    values = np.ones((6, 2))
+    values[4, 1] = bad
+    X = RaggedArray(move(values), np.array([0, 2, 3, 6]))
+    with pytest.raises(ValueError, match=rf"{message}: X\[2\] \(shape \(3, 2\)\) at token 1, feature 1"):
+        SoftmaxAttentionRegressor().fit(X, [0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="X has 3 features, but SoftmaxAttentionRegressor is expecting 2"):
+        SoftmaxAttentionRegressor().fit(move(np.eye(2)), [0.0, 1.0]).predict(move(np.ones((2, 3))))
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        SoftmaxAttentionRegressor().fit(move(np.ones((2, 2), complex)), [0.0, 1.0])
+
+
+def test_devices(ragged, move):
+    moved = RaggedArray(move(ragged.values), ragged.offsets)
+    back = moved.to_device("cpu")
+    np.testing.assert_array_equal(back.values, ragged.values)
+    assert ragged.to_device("cpu") is ragged
+    with pytest.raises(ValueError, match="'cpu' or 'cuda', got 'gpu'"):
+        ragged.to_device("gpu")
+
+
+def test_without_cupy(ragged, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    with pytest.raises(ImportError, match=r"pip install 'sklearn_attn\[gpu\]'"):
+        to_device(ragged.values, "cuda")
