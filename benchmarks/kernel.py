@@ -98,8 +98,8 @@ def bench_evaluation(n_tokens, D, dtype, kind):
     cotangent = rng.standard_normal((X.n_tokens, 2)).astype(dtype)
     softmax = ACTIVATIONS["softmax"]()
     with _cpu.FusedKernel(X, y, weight) as kernel:
-        fused = kernel.squared_error(softmax, key, value, 0.1)
-        oracle = _generic.squared_error(
+        fused = kernel.deviance(softmax, key, value, 0.1)
+        oracle = _generic.deviance(
             X.values.astype(np.float64), Segments(X.offsets, X.values), y, weight, softmax, key, value, 0.1
         )
         agreement = max(
@@ -113,7 +113,7 @@ def bench_evaluation(n_tokens, D, dtype, kind):
                     X.values @ one, X.values @ one,
                     cotangent[:, 0] @ X.values, cotangent[:, 0] @ X.values,
                 ),
-                "fused": lambda: kernel.squared_error(softmax, key, value, 0.1),
+                "fused": lambda: kernel.deviance(softmax, key, value, 0.1),
             }
         )  # fmt: skip
     print(

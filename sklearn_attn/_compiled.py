@@ -14,6 +14,9 @@ from numba.extending import intrinsic
 # Codes of the activations that `potential` knows.
 ACTIVATION_CODES = {"softmax": 0, "linear": 1, "erf": 2, "softplus": 3}
 SOFTMAX, LINEAR, ERF, SOFTPLUS = 0, 1, 2, 3
+# Codes of the losses that kernels know.
+LOSS_CODES = {"squared": 0, "logistic": 1, "multinomial": 2}
+SQUARED = 0
 
 
 def jit(function=None, *, fastmath=False):

@@ -9,6 +9,7 @@ import numpy as np
 
 from .objective import AttentionObjective, gauss_newton_matrix, moments
 from .ragged import check_ragged
+from .regressors._base import BaseAttentionRegressor
 from .regressors._callbacks import FitTask
 from .regressors._validation import check_parameters, check_sample_weight, check_target
 from .solvers import single_threaded_blas
@@ -44,7 +45,8 @@ def fit_partitions(estimator, partitions, *, client=None):
         If there is no partition, partitions differ in their number of features or float type, or the solver
         is not "lbfgs"; and for data that `fit` refuses.
     TypeError
-        If a partition is neither a pair nor a triple.
+        If a partition is neither a pair nor a triple, or the estimator is another one: a classifier, a
+        search, a Pipeline.
     ImportError
         If Dask's distributed scheduler is not installed.
 
@@ -71,6 +73,11 @@ def fit_partitions(estimator, partitions, *, client=None):
     SoftmaxAttentionRegressor()
     """
     client = _current_client(client)
+    if not isinstance(estimator, BaseAttentionRegressor):
+        raise TypeError(
+            "fit_partitions fits SoftmaxAttentionRegressor and its siblings, not a "
+            f"{type(estimator).__name__}."
+        )
     check_parameters(estimator)
     if estimator.solver != "lbfgs":
         raise ValueError(f"fit_partitions needs solver='lbfgs', got {estimator.solver!r}.")
@@ -121,9 +128,9 @@ class _RemoteObjective(AttentionObjective):
         super().__init__(X, y, activation, backend="remote", **options)
         self._actors = actors
 
-    def squared_error(self, parameters):
-        """Evaluate every partition at the same time, and add up; see `AttentionObjective.squared_error`."""
-        terms = _ask(self._actors, "squared_error", self.activation, parameters)
+    def deviance(self, parameters):
+        """Evaluate every partition at the same time, and add up; see `AttentionObjective.deviance`."""
+        terms = _ask(self._actors, "deviance", self.activation, parameters)
         return tuple(sum(column) for column in zip(*terms, strict=True))
 
     def gauss_newton_matrix(self, parameters):
@@ -157,13 +164,13 @@ class _Partition:
             "moments": [moment[0] for moment in moments(self.X, self.sample_weight[None, :])],
         }
 
-    def squared_error(self, activation, parameters):
+    def deviance(self, activation, parameters):
         if self.objective is None:
             self.objective = AttentionObjective(
                 self.X, self.y, activation, alpha_key=0.0, alpha_value=0.0, sample_weight=self.sample_weight,
                 token_moments=np.ones((2, self.X.n_features)), n_threads=_threads_of_worker(),
             )  # fmt: skip
-        return self.objective.squared_error(parameters)
+        return self.objective.deviance(parameters)
 
     def gauss_newton_matrix(self, *point):
         with single_threaded_blas():

@@ -5,10 +5,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 from sklearn_attn import (
     ErfAttentionRegressor,
+    SoftmaxAttentionClassifier,
     SoftmaxAttentionRegressor,
+    SoftmaxAttentionRegressorCV,
 )
 from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.distributed import fit_partitions
@@ -126,6 +129,9 @@ def test_other_solvers_and_parameters(client, data):
         fit_partitions(SoftmaxAttentionRegressor(solver="sgd"), [(X, y)], client=client)
     with pytest.raises(ValueError, match="alpha"):
         fit_partitions(SoftmaxAttentionRegressor(-1.0), [(X, y)], client=client)
+    for other in (SoftmaxAttentionClassifier(), SoftmaxAttentionRegressorCV(), Ridge()):
+        with pytest.raises(TypeError, match=f"and its siblings, not a {type(other).__name__}"):
+            fit_partitions(other, [(X, y)], client=client)
 
 
 def test_without_dask(data, monkeypatch):

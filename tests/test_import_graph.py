@@ -21,12 +21,13 @@ ARROWS = {
     "objective": {"_backend", "_compiled", "ragged", "activations"},
     "solvers": {"_backend", "_compiled", "ragged", "activations", "objective"},
     "regressors": {"_backend", "ragged", "activations", "objective", "solvers"},
+    "classifiers": {"_backend", "activations", "objective", "regressors"},
     "preprocessing": {"_backend", "ragged"},
     "datasets": {"_backend", "ragged", "problems"},
     "inspection": {"_backend", "ragged", "theory"},
     "theory": {"_backend", "_compiled", "ragged", "problems", "activations"},
     "distributed": {"ragged", "objective", "regressors", "solvers"},
-    "__init__": {"ragged", "regressors"},
+    "__init__": {"ragged", "regressors", "classifiers"},
 }
 # Not pandas: scikit-learn itself imports it where it is installed, and it imports PyArrow.
 OPTIONAL = ["matplotlib", "cupy", "torch", "jax", "dask", "pyarrow", "polars", "awkward"]

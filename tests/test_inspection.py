@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from sklearn_attn import SoftmaxAttentionRegressor
+from sklearn_attn import RaggedArray, SoftmaxAttentionClassifier, SoftmaxAttentionRegressor
 from sklearn_attn.datasets import make_spiked_slr
 from sklearn_attn.inspection import AttentionDisplay
 from sklearn_attn.preprocessing import TokenTransformer
@@ -153,3 +153,20 @@ def test_names_are_no_formulas(kind, tmp_path):
 def test_sequences_without_weights_are_refused():
     with pytest.raises(ValueError, match="none of them empty"):
         AttentionDisplay.from_weights([[], [1.0]])
+
+
+def test_several_numbers_per_token_are_refused():
+    with pytest.raises(ValueError, match=r"weights\[1\] must have shape \(L,\) or \(L, 1\).*got \(2, 3\)"):
+        AttentionDisplay.from_weights([np.ones((4, 1)), np.ones((2, 3))])
+
+
+def test_classifiers_in_searches_in_pipelines():
+    rng = np.random.default_rng(0)
+    X = RaggedArray.from_list([rng.standard_normal((length, 3)) for length in rng.integers(1, 6, 40)])
+    y = [1, 0] * 20
+    search = GridSearchCV(SoftmaxAttentionClassifier(), {"alpha": [0.1, 1.0]}, cv=2)
+    pipeline = make_pipeline(TokenTransformer(StandardScaler()), search).fit(X, y)
+    display = AttentionDisplay.from_estimator(pipeline, X[:3])
+    expected = pipeline[-1].best_estimator_.attention_weights(pipeline[:-1].transform(X[:3]))
+    for w, reference in zip(display.weights, expected, strict=True):
+        np.testing.assert_array_equal(w, reference[:, 0])

@@ -10,9 +10,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_attn import (
+    ErfAttentionClassifier,
     ErfAttentionRegressor,
     LinearAttentionRegressor,
     RaggedArray,
+    SoftmaxAttentionClassifier,
     SoftmaxAttentionRegressor,
     SoftmaxAttentionRegressorCV,
     SoftplusAttentionRegressor,
@@ -27,6 +29,8 @@ ESTIMATORS = {
     "softplus": SoftplusAttentionRegressor(),
     "sgd": SoftmaxAttentionRegressor(solver="sgd", max_iter=3),
     "cv": SoftmaxAttentionRegressorCV([0.1, 1.0], cv=2),
+    "two classes": SoftmaxAttentionClassifier(),
+    "three classes": ErfAttentionClassifier(10.0, offset="learn"),
     "pipeline": make_pipeline(TokenTransformer(StandardScaler()), SoftmaxAttentionRegressor()),
     "pooler": SequencePooler(["mean", "max"]),
     "padder": SequencePadder(),
@@ -42,10 +46,17 @@ def data():
 def fitted(request, data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ESTIMATORS[request.param].fit(*data)
+        X, y = data
+        if "classes" in request.param:
+            names = np.array(["low", "middle", "high"])[: 2 if "two" in request.param else 3]
+            y = names[np.digitize(y, [0.0, 1.0][: names.size - 1])]
+        return ESTIMATORS[request.param].fit(X, y)
 
 
 def output(estimator, X):
+    if hasattr(estimator, "predict_proba"):
+        assert set(estimator.predict(X)) <= {"low", "middle", "high"}
+        return estimator.predict_proba(X)
     return (estimator.predict if hasattr(estimator, "predict") else estimator.transform)(X)
 
 

@@ -7,6 +7,7 @@ from sklearn.pipeline import Pipeline
 
 from ..ragged import RaggedArray
 from ._axes import axes_or_new
+from ._layers import layers
 
 
 class AttentionDisplay:
@@ -51,7 +52,15 @@ class AttentionDisplay:
     """
 
     def __init__(self, weights, *, locations=None, labels=None, tokens=None):
-        weights = [np.asarray(w, dtype=np.float64).reshape(-1) for w in weights]
+        weights = [np.asarray(w, dtype=np.float64) for w in weights]
+        for i, w in enumerate(weights):
+            if w.ndim != 1 and w.shape[1:] != (1,):
+                raise ValueError(
+                    f"weights[{i}] must have shape (L,) or (L, 1), one number per token, got {w.shape}; of "
+                    "several columns, such as the classes of token_contributions, pass one: "
+                    "[w[:, 0] for w in weights]."
+                )
+        weights = [w.reshape(-1) for w in weights]
         if not len(weights) or not all(w.size for w in weights):
             raise ValueError("Pass the attention weights of at least one sequence, none of them empty.")
         for name, given in (("locations", locations), ("labels", labels), ("tokens", tokens)):
@@ -77,11 +86,11 @@ class AttentionDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, *, locations=None, labels=None, tokens=None):
-        """Compute the weights with a fitted regressor, a Pipeline that ends in one, or a search over either.
+        """Compute the weights with a fitted estimator, a Pipeline that ends in one, or a search over either.
 
         Parameters
         ----------
-        estimator : fitted attention regressor, Pipeline, search or TransformedTargetRegressor
+        estimator : fitted attention regressor or classifier, Pipeline, search or TransformedTargetRegressor
         X : RaggedArray, list or array
             The few sequences to show, in any form that the estimator takes.
         locations, labels, tokens : optional
@@ -91,16 +100,15 @@ class AttentionDisplay:
         -------
         AttentionDisplay
         """
-        for fitted in ("best_estimator_", "regressor_"):  # a search, a TransformedTargetRegressor
-            estimator = getattr(estimator, fitted, estimator)
-        if isinstance(estimator, Pipeline):
-            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
-            estimator = estimator[-1]
-        if not hasattr(estimator, "attention_weights"):
+        for layer in layers(estimator):
+            if isinstance(layer, Pipeline) and len(layer) > 1:
+                X = layer[:-1].transform(X)
+        if not hasattr(layer, "attention_weights"):
             raise TypeError(
-                f"{type(estimator).__name__} has no attention_weights; pass the fitted attention regressor."
+                f"{type(layer).__name__} has no attention_weights; pass the fitted attention regressor or "
+                "classifier."
             )
-        weights = estimator.attention_weights(X)
+        weights = layer.attention_weights(X)
         return cls.from_weights(weights, locations=locations, labels=labels, tokens=tokens)
 
     @classmethod

@@ -1,10 +1,12 @@
 """The path of penalties that a CV estimator has searched."""
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.metrics import get_scorer_names
-from sklearn.pipeline import Pipeline
 
 from ._axes import axes_or_new
+from ._layers import layers
+from ._search import full_name
 
 
 class PenaltyPathDisplay:
@@ -64,12 +66,14 @@ class PenaltyPathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator):
-        """Show what a fitted CV estimator, or a Pipeline that ends in one, has measured.
+        """Show what a fitted CV estimator, or a search over alpha, has measured.
 
         Parameters
         ----------
-        estimator : SoftmaxAttentionRegressorCV or a sibling, or a Pipeline of one
-            Where it searched a grid of `alpha_keys` as well, the best of them stands for every alpha.
+        estimator : SoftmaxAttentionRegressorCV or a sibling, or a search such as GridSearchCV
+            Or a Pipeline, search or TransformedTargetRegressor that holds one. Where a CV estimator searched
+            a grid of `alpha_keys` as well, the best of them stands for every alpha. A search must vary the
+            alpha of an attention estimator alone.
 
         Returns
         -------
@@ -78,21 +82,26 @@ class PenaltyPathDisplay:
         Raises
         ------
         TypeError
-            If the estimator has no `cv_scores_`.
+            If there is neither inside.
+        ValueError
+            If a search varied something else, or fits of it failed.
         """
-        if isinstance(estimator, Pipeline):
-            estimator = estimator[-1]
-        if not hasattr(estimator, "cv_scores_"):
-            raise TypeError(
-                f"{type(estimator).__name__} has no cv_scores_; pass a fitted SoftmaxAttentionRegressorCV or "
-                "one of its siblings."
-            )
-        scores = estimator.cv_scores_
-        if scores.ndim == 3:  # (n_alphas, n_alpha_keys, n_folds)
-            best = scores.mean(axis=2).argmax(axis=1)
-            scores = scores[np.arange(len(best)), best]
-        return cls.from_scores(
-            estimator.alphas_, scores, alpha=estimator.alpha_, score_name=_name(estimator.scoring)
+        inside = list(layers(estimator))
+        for layer in inside:
+            if hasattr(layer, "cv_scores_"):
+                scores = layer.cv_scores_
+                if scores.ndim == 3:  # (n_alphas, n_alpha_keys, n_folds)
+                    best = scores.mean(axis=2).argmax(axis=1)
+                    scores = scores[np.arange(len(best)), best]
+                return cls.from_scores(
+                    layer.alphas_, scores, alpha=layer.alpha_, score_name=_name(layer.scoring, layer)
+                )
+        for layer in inside:
+            if hasattr(layer, "cv_results_"):
+                return cls(**_searched_path(layer))
+        raise TypeError(
+            f"{type(inside[-1]).__name__} has no cv_scores_; pass a fitted SoftmaxAttentionRegressorCV or "
+            "one of its siblings, or a search over alpha."
         )
 
     @classmethod
@@ -149,7 +158,28 @@ class PenaltyPathDisplay:
         return self
 
 
-def _name(scoring):
+def _searched_path(search):
+    """Read the scores of a search over one alpha."""
+    param = full_name(search, "alpha")
+    # Of several scores that one is drawn which chose.
+    name = search.refit if search.multimetric_ else "score"
+    scoring = name if search.multimetric_ else search.scoring
+    if not isinstance(name, str):
+        raise ValueError(f"The search has several scores; pass refit='...' to it, not refit={name!r}.")
+    results = search.cv_results_
+    scores = np.stack([results[f"split{i}_test_{name}"] for i in range(search.n_splits_)], axis=1)
+    if not np.isfinite(scores).all():
+        raise ValueError("The search has scores that are not finite: fits of some candidates failed.")
+    best = getattr(search, "best_params_", {})
+    return {
+        "alphas": [candidate[param] for candidate in results["params"]],
+        "scores": scores,
+        "alpha": best.get(param),
+        "score_name": _name(scoring, search),
+    }
+
+
+def _name(scoring, estimator):
     if scoring is None:
-        return "R2"
+        return "accuracy" if is_classifier(estimator) else "R2"
     return scoring if isinstance(scoring, str) and scoring in get_scorer_names() else "score"

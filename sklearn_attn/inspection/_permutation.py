@@ -31,7 +31,8 @@ def token_permutation_importance(
     Parameters
     ----------
     estimator : fitted estimator
-        An attention regressor, a Pipeline of transformers of this package, or any that takes a RaggedArray.
+        An attention regressor or classifier, a Pipeline of transformers of this package, or any that takes
+        a RaggedArray.
     X : RaggedArray, list, tuple or array
         n sequences in any form that `fit` takes; held-out ones measure what generalises. Names of features
         are lost.
@@ -40,7 +41,7 @@ def token_permutation_importance(
     n_repeats : int, default=5
         How often each part is shuffled.
     scoring : str or callable, optional
-        As in scikit-learn; by default the estimator's own score, R2.
+        As in scikit-learn; by default the estimator's own score, R2 or, of a classifier, accuracy.
     sample_weight : array-like of shape (n,), optional
         Weights of the sequences in the score.
     n_jobs : int, optional

@@ -37,7 +37,7 @@ def searched_errors(search, param):
             f"{type(search).__name__}."
         )
     scores = _score_name(search)
-    param = _full_name(search, param)
+    param = full_name(search, param)
     values = np.array([candidate[param] for candidate in search.cv_results_["params"]], dtype=float)
     mean = -search.cv_results_[f"mean_test_{scores}"]
     std = search.cv_results_[f"std_test_{scores}"]
@@ -59,7 +59,7 @@ def _score_name(search):
     return names[0]
 
 
-def _full_name(search, param):
+def full_name(search, param):
     """The one searched parameter, which must be a penalty."""
     searched = sorted({name for candidate in search.cv_results_["params"] for name in candidate})
     names = [name for name in searched if param in (name, name.rsplit("__", 1)[-1])]

@@ -1,18 +1,23 @@
-"""What is minimised: the squared error of single-head attention plus ridge penalties."""
+"""What is minimised: the deviance of single-head attention plus ridge penalties."""
 
 from ._batch import shared_pass
-from ._coordinates import AttentionParameters
+from ._coordinates import AttentionParameters, like
 from ._curvature import curvature_cost, gauss_newton_matrix
+from ._losses import LogLoss, MultinomialLogLoss
 from ._moments import moments
 from ._objective import AttentionObjective
-from ._projection import project
+from ._projection import pool, project
 
 __all__ = [
     "AttentionObjective",
     "AttentionParameters",
+    "LogLoss",
+    "MultinomialLogLoss",
     "curvature_cost",
     "gauss_newton_matrix",
+    "like",
     "moments",
+    "pool",
     "project",
     "shared_pass",
 ]

@@ -9,22 +9,15 @@ gradient with the tokens: the block is read from memory once, and the arithmetic
 import math
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
 from .._backend import to_numpy
-from .._compiled import ACTIVATION_CODES, jit
+from .._compiled import ACTIVATION_CODES, SQUARED, jit
 from ..ragged import Segments
+from ._blocks import BlockKernel, as_float64
 from ._coordinates import activation_at
-from ._cpu import n_threads_for, split_tokens
-from ._objective import generic_squared_error, has_cpu_kernel
+from ._objective import generic_deviance, has_cpu_kernel
 from ._projection import project
 from ._sequences import SCRATCH_ROWS, coefficients, number_tokens
-from ._threads import ThreadTeam
-
-# Bytes of a block as float64, of which a core's L2 cache holds the block and the products with it.
-_BLOCK_BYTES = 2**18
-_MIN_BLOCK_TOKENS = 32
 
 
 @jit
@@ -39,8 +32,8 @@ def _block(
     number_tokens(offsets, first, last, places)
     for b in range(B):
         coefficients(
-            offsets, y, sample_weights[rows[b]], kind, normalised, score_offsets[b], intercepts[b], first,
-            last, places, pre_activations[b], pre_activations[B + b], scratch, scalars[b],
+            offsets, y, sample_weights[rows[b]], SQUARED, kind, normalised, score_offsets[b], intercepts[b],
+            first, last, places, pre_activations[b], pre_activations[B + b], scratch, scalars[b],
         )  # fmt: skip
         for s in range(first, last):
             predictions[b, s] = scratch[0, s - first] + intercepts[b]
@@ -50,50 +43,28 @@ def _block(
             gradient[c, j] += partial[c, j]
 
 
-def _as_float64(X, start, stop, tokens):
-    """Return the tokens `start` to `stop` as they are, or, of float32, copied to `tokens`."""
-    raise NotImplementedError("for compiled code only")
-
-
-@overload(_as_float64, inline="never")
-def _compile_as_float64(X, start, stop, tokens):
-    if X.dtype == types.float64:
-        return lambda X, start, stop, tokens: X[start:stop]
-
-    def copy(X, start, stop, tokens):
-        for i in range(stop - start):
-            for j in range(X.shape[1]):
-                tokens[i, j] = X[start + i, j]
-        return tokens[: stop - start]
-
-    return copy
-
-
 @jit
 def evaluate_batch(
     X, offsets, y, sample_weights, rows, kind, normalised, score_offsets, directions, intercepts,
-    first, last, tokens, products, scratch, places, partial, gradient, scalars, predictions,
+    cuts, tokens, products, scratch, places, partial, gradient, scalars, predictions,
 ):  # fmt: skip
-    """Evaluate B problems over the sequences `first` to `last`.
+    """Evaluate B problems over the blocks between the sequences `cuts`.
 
     `directions` (2 B, D) holds the keys, then the values, over sqrt(D); `rows` (B,) says which row of
     `sample_weights` a problem has. `tokens` (block, D), `products`, `scratch`, `places` and `partial` are
     room to work in; `gradient` (2 B, D) and `scalars` (B, 3: error, d/db, d/dc) receive sums, `predictions`
     (B, n) b + f.
     """
-    while first < last:
-        end = first + 1
-        while end < last and offsets[end + 1] - offsets[first] <= places.shape[0]:
-            end += 1
+    for i in range(cuts.shape[0] - 1):
+        first, last = cuts[i], cuts[i + 1]
         _block(
-            _as_float64(X, offsets[first], offsets[end], tokens), offsets, y, sample_weights, rows, kind,
-            normalised, score_offsets, directions, intercepts, first, end, products, scratch, places, partial,
-            gradient, scalars, predictions,
+            as_float64(X, offsets[first], offsets[last], tokens), offsets, y, sample_weights, rows, kind,
+            normalised, score_offsets, directions, intercepts, first, last, products, scratch, places,
+            partial, gradient, scalars, predictions,
         )  # fmt: skip
-        first = end
 
 
-class BatchKernel:
+class BatchKernel(BlockKernel):
     """The fused pass for many parameters at once, over one data set split over threads.
 
     Parameters
@@ -110,39 +81,16 @@ class BatchKernel:
     ----------
     reads_at_once : bool
         Whether X is read once for all problems, or once for each.
-
-    Notes
-    -----
-    A block holds at least the longest sequence, so that scratch is O(longest (D + B)) for every
-    thread. BLAS should be held to one thread meanwhile, see `solvers._blas`.
     """
 
     reads_at_once = True
 
     def __init__(self, X, y, sample_weights, *, n_threads=None):
-        self.X, self.y, self.sample_weights = X, y, sample_weights
-        self.n_threads = n_threads_for(X.values.size, n_threads)
-        block = max(_MIN_BLOCK_TOKENS, _BLOCK_BYTES // (8 * X.n_features), int(X.lengths.max()))
-        self.block = min(block, X.n_tokens)
-        cuts = split_tokens(X.offsets, self.n_threads, self.block)
-        firsts = [sequence for _, _, sequence in cuts]
-        self._shares = list(zip(firsts, [*firsts[1:], len(X)], strict=True))
-        copied = 0 if X.values.dtype == np.float64 else self.block
-        self._tokens = [np.empty((copied, X.n_features)) for _ in firsts]
-        self._team = ThreadTeam(self.n_threads)
+        super().__init__(X, n_threads)
+        self.y, self.sample_weights = y, sample_weights
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc_info):
-        self.close()
-
-    def close(self):
-        """End the threads."""
-        self._team.close()
-
-    def squared_errors(self, activation, parameters, rows):
-        """Evaluate the squared error of every problem and its gradient; see `_generic.squared_error`.
+    def deviances(self, activation, parameters, rows):
+        """Evaluate the squared error of every problem and its gradient; see `_generic.deviance`.
 
         Parameters
         ----------
@@ -175,11 +123,11 @@ class BatchKernel:
             products, scratch = np.empty(2 * B * self.block), np.empty((SCRATCH_ROWS, self.block))
             places, partial = np.empty(self.block, dtype=np.int64), np.empty((2 * B, D))
             evaluate_batch(
-                *arguments, *self._shares[thread], self._tokens[thread], products, scratch, places, partial,
+                *arguments, self.cuts[thread], self.tokens[thread], products, scratch, places, partial,
                 gradients[thread], scalars[thread], predictions,
             )  # fmt: skip
 
-        self._team.run(run)
+        self.team.run(run)
         gradient, sums = gradients.sum(axis=0) * scale, scalars.sum(axis=0)
         if not activation.has_offset:
             sums[:, 2] = 0.0
@@ -208,12 +156,10 @@ class GenericBatch:
     def close(self):
         """Hold nothing that needs an end."""
 
-    def squared_errors(self, activation, parameters, rows):
+    def deviances(self, activation, parameters, rows):
         """Evaluate the squared errors, their gradients and the predictions; see `BatchKernel`."""
         terms = [
-            generic_squared_error(
-                self.X, self._segments, self.y, self.sample_weights[row], activation, problem
-            )
+            generic_deviance(self.X, self._segments, self.y, self.sample_weights[row], activation, problem)
             for problem, row in zip(parameters, rows, strict=True)
         ]
         return terms, np.stack([self._predict(activation, problem) for problem in parameters])
@@ -237,7 +183,7 @@ def shared_pass(X, y, sample_weights, activation):
     Returns
     -------
     BatchKernel or GenericBatch
-        A context manager with `squared_errors`.
+        A context manager with `deviances`.
     """
     batch = BatchKernel if has_cpu_kernel(X, activation) else GenericBatch
     return batch(X, y, sample_weights)

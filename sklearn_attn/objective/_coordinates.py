@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend import array_namespace, device
+from ._losses import SQUARED_ERROR, refuse_overflow
 
 # A feature whose spread is a smaller share of its mean than this is constant but for rounding.
 _ROUNDING = 1e-7
@@ -17,10 +18,12 @@ class AttentionParameters(NamedTuple):
 
     Attributes
     ----------
-    key, value : ndarray of float64 of shape (D,)
-        k and v.
+    key : ndarray of float64 of shape (D,)
+        k.
+    value : ndarray of float64 of shape (D,)
+        v; of shape (K, D) for a loss of K outputs, which share the key.
     intercept : float
-        b.
+        b; an ndarray of shape (K,) for K outputs.
     offset : float
         The constant c that erf adds to the scores; 0 for other activations.
     """
@@ -34,18 +37,21 @@ class AttentionParameters(NamedTuple):
 class Coordinates:
     """The map between AttentionParameters and the flat vector theta of a solver.
 
-    With W the total weight, s_y the standard deviation of y (its root mean square without an intercept),
-    and m_j, s_j the mean and the standard deviation of feature j over the tokens of every sequence and
-    then over sequences,
+    With W the total weight, s_y and h the scale and the curvature of the `NullModel` of the loss, and m_j,
+    s_j the mean and the standard deviation of feature j over the tokens of every sequence and then over
+    sequences,
 
         k_j = sqrt(D) theta_k,j / sqrt(s_j^2 + D alpha_key / (W s_y^2))
-        v_j = sqrt(D) s_y theta_v,j / sqrt(s_j^2 + D alpha / W)
-        b   = s_y theta_b - m^T v / sqrt(D),   c = theta_c
+        v_j = sqrt(D) s_y theta_v,j / sqrt(h s_j^2 + D alpha / W)
+        b   = s_y theta_b / sqrt(h) - m^T v / sqrt(D),   c = theta_c
 
     In theta the objective over 2 W s_y^2 has second derivatives of the order of one whatever the
-    units, the offset and the penalty of each feature. Where sum_l sigma_l = 1 does not hold, tokens
-    cannot be centred: m is 0 and s_j the root mean square. The same goes for s_j in k_j, but for softmax,
-    whose weights do not see a shift of all scores.
+    units, the offset and the penalty of each feature. For the squared error s_y is the standard deviation of
+    y (its root mean square without an intercept) and h = 1. For the log loss s_y = 1 and h = p (1 - p) with p
+    the share of a class in the weight, 1 / K without an intercept; of several classes v_c and b_c have that
+    of class c. The curvature in k is that of token values z of the order of theta_v = 1: h z^2 is s_y^2 then.
+    Where sum_l sigma_l = 1 does not hold, tokens cannot be centred: m is 0 and s_j the root mean square. The
+    same goes for s_j in k_j, but for softmax, whose weights do not see a shift of all scores.
 
     Parameters
     ----------
@@ -55,17 +61,24 @@ class Coordinates:
     activation : Activation
     alpha_key, alpha_value : float
     fit_intercept, fit_offset : bool
+    loss : Loss, default=SQUARED_ERROR
 
     Attributes
     ----------
     size : int
-        2 D, and one each for an intercept and an offset that are fitted.
+        2 D, and one each for an intercept and an offset that are fitted; D + K D and K + 1 for K outputs.
+    value_part, intercept_part : slice
+        Where v and b stand in theta; the latter is empty where there is none.
     centre : ndarray of float64 of shape (D,)
         m / sqrt(D).
     unit : ndarray of shape (size,)
         What theta is multiplied with; of all that stands here it alone depends on the penalties.
-    target_mean, target_scale : float
-        The weighted mean of y, 0 without an intercept, and s_y.
+    null_intercept : float or ndarray of shape (K,)
+        The best b where v = 0; 0 without an intercept.
+    target_scale : float
+        s_y.
+    curvature : float or ndarray of shape (K,)
+        h.
     objective_scale : float
         2 W s_y^2.
     far_features : ndarray of int
@@ -79,19 +92,27 @@ class Coordinates:
     """
 
     def __init__(
-        self, token_moments, y, sample_weight, activation, alpha_key, alpha_value, fit_intercept, fit_offset
+        self, token_moments, y, sample_weight, activation, alpha_key, alpha_value, fit_intercept, fit_offset,
+        loss=SQUARED_ERROR,
     ):  # fmt: skip
         mean, mean_square = token_moments
         D = self._n_features = mean.size
+        self._n_outputs = loss.n_outputs
+        K = 1 if loss.n_outputs is None else loss.n_outputs
         self._fit_intercept, self._fit_offset = fit_intercept, fit_offset
         self._fixed_offset = float(getattr(activation, "offset", 0.0))
-        self.size = 2 * D + fit_intercept + fit_offset
+        self.value_part = slice(D, D + K * D)
+        self.intercept_part = slice(D + K * D, D + K * D + K * fit_intercept)
+        self.size = self.intercept_part.stop + fit_offset
         total = float(sample_weight.sum())
-        self.target_mean = float(sample_weight @ y / total) if fit_intercept else 0.0
-        self.target_scale = _deviation(y, sample_weight, self.target_mean)
+        if not math.isfinite(2.0 * total):
+            raise ValueError("The sum of the weights overflows: divide them by a typical size.")
+        self.null_intercept, self.target_scale, self.curvature = loss.null_model(
+            y, sample_weight, fit_intercept
+        )
         self.objective_scale = 2.0 * total * self.target_scale**2
-        _refuse_overflow(self.objective_scale, "y")
-        _refuse_overflow(mean_square.sum(), "X")
+        refuse_overflow(self.objective_scale, "y")
+        refuse_overflow(mean_square.sum(), "X")
         variance = np.maximum(mean_square - mean**2, (_ROUNDING * mean) ** 2)
         is_centred = activation.normalised and fit_intercept
         self.centre = mean / math.sqrt(D) if is_centred else np.zeros(D)
@@ -99,41 +120,55 @@ class Coordinates:
         key_square = variance if activation.name == "softmax" else mean_square
         is_far = (np.abs(mean) > _FAR * np.sqrt(variance)) & (variance > (1.01 * _ROUNDING * mean) ** 2)
         self.far_features = np.flatnonzero(is_far & (activation.name != "softmax" or not is_centred))
+        value_square = variance if is_centred else mean_square
+        curvatures = np.atleast_1d(self.curvature)
         self.unit = np.concatenate(
             [
                 _inverse_root(key_square + key_penalty) * math.sqrt(D),
-                _inverse_root((variance if is_centred else mean_square) + D * alpha_value / total)
-                * (math.sqrt(D) * self.target_scale),
-                [self.target_scale] * fit_intercept,
+                *(
+                    _inverse_root(h * value_square + D * alpha_value / total)
+                    * (math.sqrt(D) * self.target_scale)
+                    for h in curvatures
+                ),
+                *([self.target_scale / np.sqrt(curvatures)] * fit_intercept),
                 [1.0] * fit_offset,
             ]
         )
 
+    def null_parameters(self, offset):
+        """Return k = v = 0 with the best b, and c = offset, as AttentionParameters."""
+        D, K = self._n_features, self._n_outputs
+        value = np.zeros(D if K is None else (K, D))
+        return AttentionParameters(np.zeros(D), value, self.null_intercept, offset)
+
     def pack(self, parameters):
         """Turn AttentionParameters into theta."""
-        intercept = parameters.intercept + self.centre @ parameters.value
+        intercept = parameters.intercept + parameters.value @ self.centre
         return self._join(parameters._replace(intercept=intercept)) / self.unit
 
     def unpack(self, theta):
         """Turn theta into AttentionParameters."""
-        D = self._n_features
+        D, K = self._n_features, self._n_outputs
         flat = theta * self.unit
-        value = flat[D : 2 * D]
-        intercept = float(flat[2 * D] - self.centre @ value) if self._fit_intercept else 0.0
+        value, intercept = flat[self.value_part], flat[self.intercept_part]
+        value = value if K is None else value.reshape((K, D))
+        intercept = intercept - value @ self.centre if self._fit_intercept else np.zeros(K or 1)
+        if K is None:
+            intercept = float(intercept[0])
         offset = float(flat[-1]) if self._fit_offset else self._fixed_offset
         return AttentionParameters(flat[:D], value, intercept, offset)
 
     def pull_back(self, gradient):
         """Turn the derivatives with respect to AttentionParameters into those with respect to theta."""
-        value = gradient.value - gradient.intercept * self.centre
+        value = gradient.value - np.multiply.outer(gradient.intercept, self.centre)
         return self._join(gradient._replace(value=value)) * self.unit
 
     def _join(self, parameters):
         return np.concatenate(
             [
                 parameters.key,
-                parameters.value,
-                [parameters.intercept] * self._fit_intercept,
+                np.ravel(parameters.value),
+                *([np.atleast_1d(parameters.intercept)] * self._fit_intercept),
                 [parameters.offset] * self._fit_offset,
             ]
         )
@@ -144,22 +179,8 @@ def like(x, values):
     return array_namespace(values).asarray(x, dtype=values.dtype, device=device(values))
 
 
-def _deviation(y, sample_weight, mean):
-    """Root of the weighted mean square of y - mean; 1 where it is zero but for rounding."""
-    with np.errstate(over="ignore"):
-        variance = float(sample_weight @ (y - mean) ** 2 / sample_weight.sum())
-    _refuse_overflow(variance, "y")
-    rounding = y.size * np.finfo(float).eps * abs(mean)
-    return math.sqrt(variance) if variance > rounding**2 else 1.0
-
-
 def _inverse_root(squares):
     return 1.0 / np.sqrt(np.where(squares > 0.0, squares, 1.0))
-
-
-def _refuse_overflow(number, name):
-    if not math.isfinite(number):
-        raise ValueError(f"The squares of {name} overflow their float type: divide {name} by a typical size.")
 
 
 def activation_at(activation, parameters):

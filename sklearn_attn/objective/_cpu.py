@@ -1,4 +1,4 @@
-"""Fused CPU kernels: one read of X per evaluation of the squared error and its gradient.
+"""Fused CPU kernels: one read of X per evaluation of the deviance and its gradient.
 
 The tokens are split evenly over threads and walked in blocks that fit into a core's cache. A block
 of whole sequences is read from memory once: its scores and token values first, then, from cache, its
@@ -16,9 +16,17 @@ import math
 
 import numpy as np
 
-from .._compiled import ACTIVATION_CODES, SOFTMAX, SOFTPLUS, available_threads, jit
+from .._compiled import ACTIVATION_CODES, LOSS_CODES, SOFTMAX, SOFTPLUS, available_threads, jit
 from . import _sequences
-from ._sequences import coefficients, exponentials, number_tokens, potentials, subtract_maximum
+from ._losses import SQUARED_ERROR
+from ._sequences import (
+    coefficients,
+    exponentials,
+    number_tokens,
+    potentials,
+    subtract_maximum,
+    unit_deviance,
+)
 from ._threads import ThreadTeam
 from ._token_products import add_rows, dot_rows
 
@@ -64,23 +72,23 @@ def _absorb(normalised, stats, sums, top, total, F, slope):
 
 
 @jit
-def _close(normalised, stats, sums, y, weight, intercept, gradient, scalars):
-    """Add a finished long sequence to the gradient and to (error, d/db, d/dc)."""
+def _close(loss, normalised, stats, sums, y, weight, intercept, gradient, scalars):
+    """Add a finished long sequence to the gradient and to (deviance, d/db, d/dc)."""
     f = stats[_F] / stats[_Z]
-    residual = y - intercept - f
+    deviance, residual = unit_deviance(loss, y, intercept + f)
     factor = -2.0 * weight * residual / stats[_Z]
     shift = f if normalised else 0.0
     for j in range(gradient.shape[1]):
         gradient[0, j] += factor * (sums[0, j] - shift * sums[2, j])
         gradient[1, j] += factor * sums[1, j]
-    scalars[0] += weight * residual * residual
+    scalars[0] += weight * deviance
     scalars[1] -= 2.0 * weight * residual
     scalars[2] += factor * stats[_OFFSET]
 
 
 @jit
 def whole_sequences(
-    X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept, first, last, scratch,
+    X, offsets, y, sample_weight, loss, kind, normalised, offset, key, value, intercept, first, last, scratch,
     places, gradient, scalars,
 ):  # fmt: skip
     """Add the sequences `first` to `last`, which fit into one block."""
@@ -90,7 +98,7 @@ def whole_sequences(
     dot_rows(X, start, stop, key, value, scores, token_values, ahead)
     number_tokens(offsets, first, last, places)
     coefficients(
-        offsets, y, sample_weight, kind, normalised, offset, intercept, first, last, places, scores,
+        offsets, y, sample_weight, loss, kind, normalised, offset, intercept, first, last, places, scores,
         token_values, scratch[2:], scalars,
     )  # fmt: skip
     add_rows(X, start, stop, scores, token_values, gradient[0], gradient[1], ahead)
@@ -127,14 +135,14 @@ def _long_sequence(X, kind, normalised, offset, key, value, start, stop, scratch
 
 @jit
 def evaluate(
-    X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept,
+    X, offsets, y, sample_weight, loss, kind, normalised, offset, key, value, intercept,
     first_token, last_token, sequence, scratch, places, gradient, scalars, part_sequence, part_stats,
     part_sums,
 ):  # fmt: skip
-    """Evaluate the squared error over the tokens `first_token` to `last_token`.
+    """Evaluate the deviance over the tokens `first_token` to `last_token`.
 
     `sequence` is the one that the first token belongs to; `scratch` (7, block) sets the block;
-    `gradient` (2, D) and `scalars` (error, d/db, d/dc) receive sums over the sequences that lie here
+    `gradient` (2, D) and `scalars` (deviance, d/db, d/dc) receive sums over the sequences that lie here
     as a whole. A sequence cut by the first bound goes to slot 0 of the `part_` arrays, one cut by the
     last bound to slot 1; one cut by both only to slot 0. Slot 2 is for long sequences that are whole.
     """
@@ -146,7 +154,7 @@ def evaluate(
             while end < y.shape[0] and offsets[end] < last_token and offsets[end + 1] - token <= block:
                 end += 1
             whole_sequences(
-                X, offsets, y, sample_weight, kind, normalised, offset, key, value, intercept,
+                X, offsets, y, sample_weight, loss, kind, normalised, offset, key, value, intercept,
                 sequence, end, scratch, places, gradient, scalars,
             )  # fmt: skip
             sequence = end
@@ -162,8 +170,9 @@ def evaluate(
         _long_sequence(X, kind, normalised, offset, key, value, token, stop, scratch, stats, sums)
         if slot == 2:
             _close(
-                normalised, stats, sums, y[sequence], sample_weight[sequence], intercept, gradient, scalars
-            )
+                loss, normalised, stats, sums, y[sequence], sample_weight[sequence], intercept, gradient,
+                scalars,
+            )  # fmt: skip
             for i in range(stats.shape[0]):
                 stats[i] = 0.0
                 for j in range(sums.shape[1]):
@@ -183,6 +192,8 @@ class FusedKernel:
         float32 or float64 tokens in a C-ordered buffer.
     y, sample_weight : ndarray of float64 of shape (n,), optional
         `project` needs neither.
+    loss : Loss, default=SQUARED_ERROR
+        One of a single output.
     n_threads : int, optional
         By default `_compiled.available_threads`, fewer for small X.
 
@@ -193,8 +204,9 @@ class FusedKernel:
     manager, or call `close`, to end them.
     """
 
-    def __init__(self, X, y=None, sample_weight=None, *, n_threads=None):
+    def __init__(self, X, y=None, sample_weight=None, *, loss=SQUARED_ERROR, n_threads=None):
         self.X, self.y, self.sample_weight = X, y, sample_weight
+        self._loss = LOSS_CODES[loss.name]
         self.n_threads = n_threads_for(X.values.size, n_threads)
         self.block = block_tokens(X)
         self.bounds = split_tokens(X.offsets, self.n_threads, self.block)
@@ -210,8 +222,8 @@ class FusedKernel:
         """End the threads."""
         self._team.close()
 
-    def squared_error(self, activation, key, value, intercept):
-        """Evaluate the squared error and its gradient; see `_generic.squared_error`.
+    def deviance(self, activation, key, value, intercept):
+        """Evaluate the deviance and its gradient; see `_generic.deviance`.
 
         Parameters
         ----------
@@ -222,7 +234,7 @@ class FusedKernel:
 
         Returns
         -------
-        error : float
+        deviance : float
         key_gradient, value_gradient : ndarray of float64 of shape (D,)
         intercept_gradient, offset_gradient : float
         """
@@ -230,9 +242,9 @@ class FusedKernel:
         scale = 1.0 / math.sqrt(D)
         parts = [_Part(D, self.block) for _ in range(self.n_threads)]
         arguments = (
-            self.X.values, self.X.offsets, self.y, self.sample_weight, ACTIVATION_CODES[activation.name],
-            activation.normalised, getattr(activation, "offset", 0.0), key * scale, value * scale,
-            intercept,
+            self.X.values, self.X.offsets, self.y, self.sample_weight, self._loss,
+            ACTIVATION_CODES[activation.name], activation.normalised, getattr(activation, "offset", 0.0),
+            key * scale, value * scale, intercept,
         )  # fmt: skip
 
         def run(thread):
@@ -246,10 +258,10 @@ class FusedKernel:
         gradient = sum(part.gradient for part in parts)
         scalars = sum(part.scalars for part in parts)
         self._merge_cut_sequences(parts, activation.normalised, intercept, gradient, scalars)
-        error, intercept_gradient, offset_gradient = scalars.tolist()
+        deviance, intercept_gradient, offset_gradient = scalars.tolist()
         if not activation.has_offset:
             offset_gradient = 0.0
-        return error, gradient[0] * scale, gradient[1] * scale, intercept_gradient, offset_gradient
+        return deviance, gradient[0] * scale, gradient[1] * scale, intercept_gradient, offset_gradient
 
     def project(self, key, value):
         """Compute scores and token values in one read of X; see `_generic.project`."""
@@ -278,8 +290,8 @@ class FusedKernel:
             for other_stats, other_sums in others:
                 sums += other_sums * _absorb(normalised, stats, sums, *other_stats)
             _close(
-                normalised, stats, sums, self.y[sequence], self.sample_weight[sequence], intercept,
-                gradient, scalars,
+                self._loss, normalised, stats, sums, self.y[sequence], self.sample_weight[sequence],
+                intercept, gradient, scalars,
             )  # fmt: skip
 
 

@@ -1,48 +1,55 @@
-"""The Gauss-Newton matrix: curvature of the squared error that is known without differences."""
+"""The Gauss-Newton matrix: curvature of the deviance that is known without differences."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_array
 
 from .._backend import is_numpy_array
 from ..ragged import Segments
 from ._coordinates import activation_at
 from ._cpu import n_threads_for
-from ._projection import project
+from ._losses import SQUARED_ERROR
+from ._projection import TOKEN_NUMBERS, cut_blocks, pool_block, project
 from ._threads import ThreadTeam
 
-# Numbers of derivatives that are held at a time, and of tokens, of which float32 ones are copied.
+# Numbers of derivatives that are held at a time.
 _BLOCK_NUMBERS = 2**20
-_TOKEN_NUMBERS = 2**22
 # The largest number of rows of a matrix (64 MB).
 _MAX_SIZE = 2800
 
 
-def curvature_cost(X):
+def curvature_cost(X, loss=SQUARED_ERROR):
     """Estimate what a `GaussNewton` and its factors cost, in passes over X, by multiplications.
 
     Parameters
     ----------
     X : RaggedArray
+    loss : Loss, default=SQUARED_ERROR
 
     Returns
     -------
     float
         Infinite where the matrix would be too large or the tokens are not in a NumPy array.
     """
-    size = 2 * X.n_features
+    K = loss.n_outputs
+    rows, directions = (1, 2) if K is None else (K + 1, K + 1)  # of a sequence
+    size = directions * X.n_features
     if size > _MAX_SIZE or not is_numpy_array(X.values):
         return math.inf
-    return (len(X) + size / 3) * size**2 / (4 * X.n_tokens * X.n_features)
+    return (len(X) * rows + size / 3) * size**2 / (2 * directions * X.n_tokens * X.n_features)
 
 
 def gauss_newton_matrix(
-    X, sample_weight, activation, parameters, centre, fit_intercept, fit_offset, n_threads=None
-):
-    """Compute 2 sum_i w_i J_i J_i^T, with J_i the derivatives of b + f(X_i).
+    X, sample_weight, activation, parameters, centre, fit_intercept, fit_offset, loss=SQUARED_ERROR,
+    n_threads=None,
+):  # fmt: skip
+    """Compute 2 sum_i w_i J_i^T H_i J_i, with J_i the derivatives of b + f(X_i).
+
+    Half of the second derivative of the deviance, H, is 1 for the squared error and p (1 - p) for the log
+    loss. For K classes J_i has K rows and H = diag(p) - p p^T, for which it does not matter when all f_c rise
+    alike: lest the matrix be singular, 1 / K^2 is added to the curvature of v and b in that direction, in
+    which nothing but the penalty has a gradient.
 
     With a the pullback of z through the weights, d f / d chi,
 
@@ -62,6 +69,7 @@ def gauss_newton_matrix(
         m / sqrt(D).
     fit_intercept, fit_offset : bool
         Whether b and c are parameters.
+    loss : Loss, default=SQUARED_ERROR
     n_threads : int, optional
         By default those that are available.
 
@@ -72,38 +80,48 @@ def gauss_newton_matrix(
 
     Notes
     -----
-    The work is a product of n (2 D)^2 multiplications; BLAS should be held to one thread meanwhile.
+    The work is a product of n (2 D)^2 multiplications, or n (K + 1)^3 D^2; BLAS should be held to one thread
+    meanwhile.
     """
-    D = X.n_features
-    size = 2 * D + fit_intercept + fit_offset
+    D, K = X.n_features, loss.n_outputs or 1
+    size = D + K * D + K * fit_intercept + fit_offset
     activation = activation_at(activation, parameters)
-    scores, token_values = project(X, parameters.key, parameters.value, n_threads)
+    scores, token_values = project(X, parameters.key, np.atleast_2d(parameters.value), n_threads)
     segments = Segments(X.offsets, scores)
     scale = 1.0 / math.sqrt(D)
     pooled = segments.map(activation.weights, scores)
-    slopes = segments.map(activation.pullback, scores, token_values)
+    slopes = [segments.map(activation.pullback, scores, token_values[:, c]) for c in range(K)]
+    outputs = [segments.sum(pooled * token_values[:, c]) for c in range(K)]
+    predictions = np.stack(outputs, axis=1) + parameters.intercept
     root = np.sqrt(2.0 * sample_weight)
-    blocks = _blocks(X.offsets, max(1, _BLOCK_NUMBERS // size), _TOKEN_NUMBERS // D)
+    blocks = cut_blocks(X.offsets, max(1, _BLOCK_NUMBERS // (K * size)), TOKEN_NUMBERS // D)
     n_threads = n_threads_for(X.values.size, n_threads)
     matrices = np.zeros((n_threads, size, size))
 
     def add_blocks(thread):
         for first, last in blocks[thread::n_threads]:
-            offsets = X.offsets[first : last + 1]
-            start, stop = int(offsets[0]), int(offsets[-1])
-            shape = offsets.size - 1, stop - start
-            block, tokens = X.values[start:stop], np.arange(stop - start)
-            jacobian = np.empty((shape[0], size))
-            for column, weights in ((0, slopes), (D, pooled)):
-                pooling = csr_array((weights[start:stop] * scale, tokens, offsets - start), shape=shape)
-                jacobian[:, column : column + D] = pooling @ block
-            jacobian[:, D : 2 * D] -= centre
-            if fit_intercept:
-                jacobian[:, 2 * D] = 1.0
-            if fit_offset:
-                jacobian[:, -1] = np.add.reduceat(slopes[start:stop], offsets[:-1] - start)
-            jacobian *= root[first:last, None]
-            matrices[thread] += jacobian.T @ jacobian
+            start, stop = int(X.offsets[first]), int(X.offsets[last])
+            block, offsets = X.values[start:stop], X.offsets[first : last + 1] - start
+            jacobian = np.zeros((last - first, K, size))
+            attended = pool_block(pooled[start:stop] * scale, block, offsets) - centre
+            for c in range(K):
+                jacobian[:, c, :D] = pool_block(slopes[c][start:stop] * scale, block, offsets)
+                jacobian[:, c, D + c * D : 2 * D + c * D] = attended
+                if fit_intercept:
+                    jacobian[:, c, D + K * D + c] = 1.0
+                if fit_offset:
+                    jacobian[:, c, -1] = np.add.reduceat(slopes[c][start:stop], offsets[:-1])
+            parts = []
+            if loss.n_outputs is not None:
+                together = jacobian.mean(axis=1, keepdims=True)
+                together[:, :, :D] = 0.0
+                together[:, :, D + K * D + K * fit_intercept :] = 0.0
+                parts.append(together)
+            parts.append(loss.root_curvature(jacobian, predictions[first:last]))
+            for rows in parts:
+                rows *= root[first:last, None, None]
+                rows = rows.reshape(-1, size)
+                matrices[thread] += rows.T @ rows
 
     team = ThreadTeam(n_threads)
     try:
@@ -113,24 +131,8 @@ def gauss_newton_matrix(
     return matrices.sum(axis=0)
 
 
-def _blocks(offsets, n_sequences, n_tokens):
-    """Cut the sequences into blocks of at most so many, and of at most so many tokens or of one sequence.
-
-    Returns
-    -------
-    list of (int, int)
-        The first and one past the last sequence of every block.
-    """
-    bounds = [0]
-    while bounds[-1] < offsets.size - 1:
-        first = bounds[-1]
-        fitting = int(np.searchsorted(offsets, offsets[first] + n_tokens, side="right")) - 1
-        bounds.append(min(max(fitting, first + 1), first + n_sequences, offsets.size - 1))
-    return list(pairwise(bounds))
-
-
 class GaussNewton:
-    """The second derivative of the squared error, but for terms with the residuals, at one point.
+    """The second derivative of the deviance, but for terms with the residuals, at one point.
 
     Parameters
     ----------
@@ -157,7 +159,8 @@ class GaussNewton:
         """
         D, unit = objective.X.n_features, objective.coordinates.unit
         penalties = np.zeros_like(unit)
-        penalties[:D], penalties[D : 2 * D] = 2.0 * objective.alpha_key, 2.0 * objective.alpha_value
+        penalties[:D] = 2.0 * objective.alpha_key
+        penalties[objective.coordinates.value_part] = 2.0 * objective.alpha_value
         curvature = self.matrix * unit
         curvature *= unit[:, None] / objective.coordinates.objective_scale
         curvature.flat[:: unit.size + 1] += penalties * unit**2 / objective.coordinates.objective_scale

@@ -3,24 +3,28 @@
 import numpy as np
 
 from .._backend import is_numpy_array, to_numpy
+from .._compiled import ACTIVATION_CODES, LOSS_CODES
 from ..ragged import Segments
 from . import _cpu, _generic
 from ._coordinates import AttentionParameters, Coordinates, activation_at, like
 from ._curvature import GaussNewton, gauss_newton_matrix
+from ._losses import SQUARED_ERROR
 from ._moments import moments
+from ._multinomial import MultinomialKernel
 
 
 class AttentionObjective:
-    """Penalised squared error of single-head attention, as a function of one flat vector.
+    """Penalised deviance of single-head attention, as a function of one flat vector.
 
     The function is
 
-        J(k, v, b, c) = sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
+        J(k, v, b, c) = sum_i w_i d(y_i, b + sigma(chi_i)^T z_i) + alpha_key |k|^2 + alpha |v|^2
 
-    with chi_i = X_i k / sqrt(D) and z_i = X_i v / sqrt(D). Solvers work in the flat vector theta of
-    `Coordinates` and on J / (2 W s_y^2), where W is the total weight and s_y the standard deviation
-    of y. So the problem that is solved has unit targets, unit features and a mean loss, and its gradient norm
-    says how well a fit has converged whatever the units of X and y.
+    with chi_i = X_i k / sqrt(D), z_i = X_i v / sqrt(D) and d the deviance of the loss, (y - f)^2 for the
+    squared error. Solvers work in the flat vector theta of `Coordinates` and on J / (2 W s_y^2), where W is
+    the total weight and s_y the standard deviation of y, 1 for the log loss. So the problem solved has
+    unit targets, unit features and a mean loss, and its gradient norm says how well a fit has converged
+    whatever the units of X and y.
 
     Parameters
     ----------
@@ -36,6 +40,7 @@ class AttentionObjective:
         Otherwise b stays 0.
     fit_offset : bool, default=False
         Whether c is a parameter; otherwise it is the activation's.
+    loss : Loss, default=SQUARED_ERROR
     backend : {"auto", "cpu", "generic"}, default="auto"
         "cpu" is the fused kernel, "generic" plain array-API operations; "auto" takes the kernel where
         there is one for the buffer and the activation.
@@ -47,7 +52,7 @@ class AttentionObjective:
     Attributes
     ----------
     n_parameters : int
-        2 D, and one each for an intercept and an offset that are fitted.
+        As the `size` of the coordinates.
     coordinates : Coordinates
     n_passes : int
         How many times X has been read: by evaluations, for the moments of its features unless these were
@@ -56,20 +61,20 @@ class AttentionObjective:
 
     def __init__(
         self, X, y, activation, *, alpha_key, alpha_value, sample_weight=None, fit_intercept=True,
-        fit_offset=False, backend="auto", token_moments=None, n_threads=None,
+        fit_offset=False, loss=SQUARED_ERROR, backend="auto", token_moments=None, n_threads=None,
     ):  # fmt: skip
         self.X = X
         self.n_passes = 0 if token_moments is not None else 1
         self.activation = activation
         self.alpha_key, self.alpha_value = float(alpha_key), float(alpha_value)
-        self.fit_intercept, self.fit_offset = fit_intercept, fit_offset
+        self.fit_intercept, self.fit_offset, self.loss = fit_intercept, fit_offset, loss
         # Copies, so that the kernel meets one kind of array and is compiled once.
         self.y = np.array(to_numpy(y), dtype=np.float64)
         if sample_weight is None:
             sample_weight = np.ones(len(X))
         self.sample_weight = np.array(to_numpy(sample_weight), dtype=np.float64)
         if backend == "auto":
-            backend = "cpu" if has_cpu_kernel(X, activation) else "generic"
+            backend = "cpu" if has_cpu_kernel(X, activation, loss) else "generic"
         self.backend = backend
         self._n_threads = n_threads
         self._made_kernel = self._made_segments = None
@@ -84,6 +89,7 @@ class AttentionObjective:
             self.alpha_value,
             fit_intercept,
             fit_offset,
+            loss,
         )
         self.n_parameters = self.coordinates.size
 
@@ -98,8 +104,9 @@ class AttentionObjective:
     @property
     def _kernel(self):
         if self._made_kernel is None:
-            self._made_kernel = _cpu.FusedKernel(
-                self.X, self.y, self.sample_weight, n_threads=self._n_threads
+            build = _cpu.FusedKernel if self.loss.n_outputs is None else MultinomialKernel
+            self._made_kernel = build(
+                self.X, self.y, self.sample_weight, loss=self.loss, n_threads=self._n_threads
             )
         return self._made_kernel
 
@@ -151,9 +158,9 @@ class AttentionObjective:
             where the activation has no offset.
         """
         self.n_passes += 1
-        return self.penalise(parameters, *self.squared_error(parameters))
+        return self.penalise(parameters, *self.deviance(parameters))
 
-    def squared_error(self, parameters):
+    def deviance(self, parameters):
         """Evaluate J without penalties, and its derivatives with respect to k, v, b and c.
 
         Parameters
@@ -162,23 +169,24 @@ class AttentionObjective:
 
         Returns
         -------
-        error : float
-        key_gradient, value_gradient : ndarray of float64 of shape (D,)
-        intercept_gradient, offset_gradient : float
+        deviance : float
+        key_gradient, value_gradient : ndarray of float64 of the shapes of k and v
+        intercept_gradient : float, or ndarray of shape (K,) for a loss of K outputs
+        offset_gradient : float
         """
         if self.backend == "cpu":
-            return self._kernel.squared_error(activation_at(self.activation, parameters), *parameters[:3])
-        return self._squared_error(self.X, self._segments, self.y, self.sample_weight, parameters)
+            return self._kernel.deviance(activation_at(self.activation, parameters), *parameters[:3])
+        return self._deviance(self.X, self._segments, self.y, self.sample_weight, parameters)
 
-    def penalise(self, parameters, error, *gradient):
-        """Add the penalty to the squared error and its derivatives.
+    def penalise(self, parameters, deviance, *gradient):
+        """Add the penalty to the deviance and its derivatives.
 
         Parameters
         ----------
         parameters : AttentionParameters
-        error : float
+        deviance : float
         *gradient
-            The derivatives of the error with respect to k, v, b and c.
+            The derivatives of the deviance with respect to k, v, b and c.
 
         Returns
         -------
@@ -187,8 +195,8 @@ class AttentionObjective:
         """
         key_gradient, value_gradient, intercept_gradient, offset_gradient = gradient
         key, value = parameters.key, parameters.value
-        # sum_i w_i (y_i - b - sigma(chi_i)^T z_i)^2 + alpha_key |k|^2 + alpha |v|^2
-        objective = error + self.alpha_key * (key @ key) + self.alpha_value * (value @ value)
+        # sum_i w_i d(y_i, b + sigma(chi_i)^T z_i) + alpha_key |k|^2 + alpha |v|^2
+        objective = deviance + self.alpha_key * (key @ key) + self.alpha_value * np.vdot(value, value)
         gradient = AttentionParameters(
             key_gradient + 2.0 * self.alpha_key * key,
             value_gradient + 2.0 * self.alpha_value * value,
@@ -198,7 +206,7 @@ class AttentionObjective:
         return float(objective), gradient
 
     def batch_gradient(self, batch, parameters):
-        """Evaluate the gradient of sum_{i in batch} w_i (y_i - b - sigma(chi_i)^T z_i)^2.
+        """Evaluate the gradient of sum_{i in batch} w_i d(y_i, b + sigma(chi_i)^T z_i).
 
         Parameters
         ----------
@@ -213,7 +221,7 @@ class AttentionObjective:
         """
         X = self.X[batch]
         segments = Segments(X.offsets, X.values)
-        terms = self._squared_error(X, segments, self.y[batch], self.sample_weight[batch], parameters)
+        terms = self._deviance(X, segments, self.y[batch], self.sample_weight[batch], parameters)
         return AttentionParameters(*terms[1:])
 
     def gauss_newton(self, theta):
@@ -234,7 +242,7 @@ class AttentionObjective:
         """Compute its matrix; see `_curvature.gauss_newton_matrix`."""
         return gauss_newton_matrix(
             self.X, self.sample_weight, self.activation, parameters, self.coordinates.centre,
-            self.fit_intercept, self.fit_offset, self._n_threads,
+            self.fit_intercept, self.fit_offset, self.loss, self._n_threads,
         )  # fmt: skip
 
     def stop_criterion(self, theta):
@@ -245,12 +253,12 @@ class AttentionObjective:
         """Turn a value of J / (2 W s_y^2) into one of J."""
         return value * self.coordinates.objective_scale
 
-    def _squared_error(self, X, segments, y, sample_weight, parameters):
-        return generic_squared_error(X, segments, y, sample_weight, self.activation, parameters)
+    def _deviance(self, X, segments, y, sample_weight, parameters):
+        return generic_deviance(X, segments, y, sample_weight, self.activation, parameters, self.loss)
 
 
-def generic_squared_error(X, segments, y, sample_weight, activation, parameters):
-    """Evaluate the squared error on X, and its gradient in float64 on the host, by plain array operations.
+def generic_deviance(X, segments, y, sample_weight, activation, parameters, loss=SQUARED_ERROR):
+    """Evaluate the deviance on X, and its gradient in float64 on the host, by plain array operations.
 
     Parameters
     ----------
@@ -259,24 +267,24 @@ def generic_squared_error(X, segments, y, sample_weight, activation, parameters)
     y, sample_weight : ndarray of float64 of shape (n,)
     activation : Activation
     parameters : AttentionParameters
+    loss : Loss, default=SQUARED_ERROR
 
     Returns
     -------
-    error : float
-    key_gradient, value_gradient : ndarray of float64 of shape (D,)
-    intercept_gradient, offset_gradient : float
+    As `AttentionObjective.deviance`.
     """
     key, value, y, sample_weight = (
         like(x, X.values) for x in (parameters.key, parameters.value, y, sample_weight)
     )
-    error, key_gradient, value_gradient, *rest = _generic.squared_error(
-        X.values, segments, y, sample_weight, activation_at(activation, parameters), key, value,
-        parameters.intercept,
+    intercept = parameters.intercept if value.ndim == 1 else like(parameters.intercept, X.values)
+    deviance, *gradient, offset_gradient = _generic.deviance(
+        X.values, segments, y, sample_weight, activation_at(activation, parameters), key, value, intercept,
+        loss,
     )  # fmt: skip
-    to_float64 = [to_numpy(g).astype(np.float64) for g in (key_gradient, value_gradient)]
-    return (error, *to_float64, *rest)
+    gradient = [g if isinstance(g, float) else to_numpy(g).astype(np.float64) for g in gradient]
+    return (deviance, *gradient, offset_gradient)
 
 
-def has_cpu_kernel(X, activation):
-    """Whether there is a fused kernel for the buffer and the activation."""
-    return is_numpy_array(X.values) and activation.name in _cpu.ACTIVATION_CODES
+def has_cpu_kernel(X, activation, loss=SQUARED_ERROR):
+    """Whether there is a fused kernel for the buffer, the activation and the loss."""
+    return is_numpy_array(X.values) and activation.name in ACTIVATION_CODES and loss.name in LOSS_CODES

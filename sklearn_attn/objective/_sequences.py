@@ -5,9 +5,11 @@ processor has learnt where. So all loops run over the tokens of a block or over 
 branch.
 """
 
+import math
+
 import numpy as np
 
-from .._compiled import LINEAR, SOFTMAX, exponentiate, jit, potential
+from .._compiled import LINEAR, SOFTMAX, SQUARED, exponentiate, jit, potential
 
 # Where potentials of a block differ by less, one maximum does for all its sequences: exp(-300) and its
 # inverse are far from the ends of float64.
@@ -97,14 +99,36 @@ def _sums(places, n, token_values, p, d, total, F, slope):
 
 
 @jit
+def unit_deviance(loss, y, prediction):
+    """Compute the deviance of one sequence and the residual, -1/2 of its derivative; see `_losses`."""
+    if loss == SQUARED:
+        residual = y - prediction
+        return residual * residual, residual
+    decay = math.exp(-abs(prediction))
+    probability = (1.0 if prediction >= 0.0 else decay) / (1.0 + decay)
+    return 2.0 * (max(prediction, 0.0) - y * prediction + math.log1p(decay)), y - probability
+
+
+@jit
+def attend(offsets, kind, normalised, offset, first, last, scores, p, d):
+    """Fill p and d of the tokens of whole sequences; see `coefficients`."""
+    n = offsets[last] - offsets[first]
+    potentials(kind, offset, scores, n, p, d)
+    if normalised:
+        _subtract_maxima(offsets, first, last, p)
+        exponentials(p, d, n)
+
+
+@jit
 def coefficients(
-    offsets, y, sample_weight, kind, normalised, offset, intercept, first, last, places, scores,
+    offsets, y, sample_weight, loss, kind, normalised, offset, intercept, first, last, places, scores,
     token_values, scratch, scalars,
 ):  # fmt: skip
     """Turn scores and token values of the sequences `first` to `last` into coefficients of the gradient.
 
     With p = exp(u - max u) and d = p u' (normalised; p = u, d = u' otherwise), f = sum p z / Z and Z = sum p
-    (or 1), the residual r = y - b - f gives the derivatives with respect to a token's score and value,
+    (or 1), the residual r, y - b - f for the squared error, gives the derivatives with respect to a token's
+    score and value,
 
         -2 w r d (z - f) / Z    and    -2 w r p / Z
 
@@ -117,28 +141,26 @@ def coefficients(
     scratch : ndarray of float64 of shape (5, block)
         Its first row receives f of every sequence.
     scalars : ndarray of float64 of shape (3,)
-        The squared error and its derivatives with respect to b and c are added.
+        The deviance and its derivatives with respect to b and c are added.
     """
     F, total, slope, p, d = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     n = offsets[last] - offsets[first]
-    potentials(kind, offset, scores, n, p, d)
-    if normalised:
-        _subtract_maxima(offsets, first, last, p)
-        exponentials(p, d, n)
+    attend(offsets, kind, normalised, offset, first, last, scores, p, d)
     _sums(places, n, token_values, p, d, total, F, slope)
-    error = intercept_gradient = offset_gradient = 0.0  # not in `scalars`: threads may share its line
+    # not in `scalars`: threads may share its line
+    total_deviance = intercept_gradient = offset_gradient = 0.0
     for s in range(last - first):
         Z = total[s] if normalised else 1.0
         f = F[s] / Z
-        residual = y[first + s] - intercept - f
+        deviance, residual = unit_deviance(loss, y[first + s], intercept + f)
         weight = sample_weight[first + s]
         factor = -2.0 * weight * residual / Z
-        error += weight * residual * residual
+        total_deviance += weight * deviance
         intercept_gradient -= 2.0 * weight * residual
         offset_gradient += factor * slope[s]
         F[s] = f
         total[s] = factor
-    scalars[0] += error
+    scalars[0] += total_deviance
     scalars[1] += intercept_gradient
     scalars[2] += offset_gradient
     for i in range(n):

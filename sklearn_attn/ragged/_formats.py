@@ -187,13 +187,7 @@ def from_arrow(array):
     if not isinstance(array, pa.Array):
         hint = "; pass one of its columns" if hasattr(array, "column_names") else ""
         raise TypeError(f"Expected {_WHAT}: an Arrow array, got {type(array).__name__}{hint}.")
-    lengths, tokens = _open_list(array, "X")
-    offsets = offsets_from_lengths(lengths)
-    widths, numbers = _open_list(tokens, "a token", offsets)
-    D = _common_width(widths, offsets)
-    if numbers.null_count:
-        _refuse_missing(numbers.is_null().to_numpy(zero_copy_only=False), "a number", offsets, D)
-    return _rows(numbers.to_numpy(zero_copy_only=False), D), offsets
+    return _unnest(array, _open_list)
 
 
 def _open_list(array, what, offsets=None):
@@ -208,8 +202,7 @@ def _open_list(array, what, offsets=None):
     types = pa.types
     if not any(is_a(array.type) for is_a in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
         raise TypeError(f"Expected {_WHAT}: an Arrow list of lists of numbers, but {what} is {array.type}.")
-    if array.null_count:
-        _refuse_missing(array.is_null().to_numpy(zero_copy_only=False), what, offsets)
+    _refuse_missing(_nulls(array), what, offsets)
     if types.is_fixed_size_list(array.type):
         return np.full(len(array), array.type.list_size), array.flatten()
     return np.diff(array.offsets.to_numpy()), array.flatten()
@@ -234,13 +227,7 @@ def from_polars(series):
     if not isinstance(series, pl.Series):
         hint = "; pass one of its columns" if hasattr(series, "columns") else ""
         raise TypeError(f"Expected {_WHAT}: a Polars series, got {type(series).__name__}{hint}.")
-    lengths, tokens = _open_series(series, "X")
-    offsets = offsets_from_lengths(lengths)
-    widths, numbers = _open_series(tokens, "a token", offsets)
-    D = _common_width(widths, offsets)
-    if numbers.null_count():
-        _refuse_missing(numbers.is_null().to_numpy(), "a number", offsets, D)
-    return _rows(numbers.to_numpy(), D), offsets
+    return _unnest(series, _open_series)
 
 
 def _open_series(series, what, offsets=None):
@@ -249,14 +236,29 @@ def _open_series(series, what, offsets=None):
 
     if not isinstance(series.dtype, pl.List | pl.Array):
         raise TypeError(f"Expected {_WHAT}: a Polars list of lists of numbers, but {what} is {series.dtype}.")
-    if series.null_count():
-        _refuse_missing(series.is_null().to_numpy(), what, offsets)
+    _refuse_missing(_nulls(series), what, offsets)
     if isinstance(series.dtype, pl.Array):
         series = series.cast(pl.List(series.dtype.inner))
     lengths = series.list.len().to_numpy()
     if not lengths.all():  # an empty list explodes to a null
         series = series.filter(series.list.len() > 0)
     return lengths, series.explode()
+
+
+def _unnest(column, open_lists):
+    """Split a column of lists of lists into (values, offsets); `open_lists` opens one level."""
+    lengths, tokens = open_lists(column, "X")
+    offsets = offsets_from_lengths(lengths)
+    widths, numbers = open_lists(tokens, "a token", offsets)
+    D = _common_width(widths, offsets)
+    _refuse_missing(_nulls(numbers), "a number", offsets, D)
+    return _rows(np.asarray(numbers), D), offsets
+
+
+def _nulls(column):
+    """Say which entries of an Arrow array or a Polars series are null; None where none is."""
+    count = column.null_count
+    return np.asarray(column.is_null()) if (count() if callable(count) else count) else None
 
 
 def _complete(numbers, what, offsets=None, width=1):
@@ -269,9 +271,9 @@ def _complete(numbers, what, offsets=None, width=1):
 
 def _refuse_missing(missing, what, offsets=None, width=1):
     """Name the first that is missing: a sequence, or, with offsets, one of `width` parts of a token."""
-    found = np.flatnonzero(missing)
-    if not found.size:
+    if missing is None or not np.any(missing):
         return
+    found = np.flatnonzero(missing)
     if offsets is None:
         where = f"X[{found[0]}] is missing"
     else:

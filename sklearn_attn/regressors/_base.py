@@ -1,39 +1,21 @@
-"""The template of all attention regressors: validate, build the objective, solve, keep the result."""
-
-import warnings
+"""The template of all attention regressors, and their descent."""
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from ..objective import AttentionObjective, AttentionParameters, curvature_cost
+from ..objective import AttentionObjective
 from ..ragged import check_ragged, validate_ragged
-from ..solvers import Renewal, Schedule, SGDState, lbfgs, sgd, sgd_pass, single_threaded_blas
-from ._callbacks import EXTRA_FRAMES, CallbackSupportMixin, FitTask, with_callbacks
-from ._model import AttentionModel, order, refuse_overflow
-from ._starts import starting_points
-from ._validation import check_init, check_parameters, check_sample_weight, check_target
+from ..solvers import Schedule, SGDState, sgd, sgd_pass, single_threaded_blas
+from ._callbacks import with_callbacks
+from ._fit import BaseAttentionEstimator
+from ._model import AttentionRegressorMixin
+from ._validation import check_parameters, check_sample_weight, check_target
 
-# Iterations of L-BFGS before the Gauss-Newton matrix is worth its making, and how much faster its matrix
-# products multiply than a pass does.
-_PATIENCE = 30
-_SPEED_OF_PRODUCTS = 8.0
-LBFGS_ADVICE = (
-    "Raise alpha or max_iter, whiten correlated features (TokenTransformer(PCA(whiten=True))), or "
-    "accept a larger tol."
+_SGD_ADVICE = (
+    "Lower learning_rate, let the steps shrink with power_t above 0.5 or set average=True, raise "
+    "max_iter or tol, or use solver='lbfgs'; partial_fit makes single passes without this warning."
 )
-_ADVICE = {
-    "lbfgs": LBFGS_ADVICE,
-    "sgd": "Lower learning_rate, let the steps shrink with power_t above 0.5 or set average=True, raise "
-    "max_iter or tol, or use solver='lbfgs'; partial_fit makes single passes without this warning.",
-}
-
-
-def _renewal(objective):
-    """Give L-BFGS the Gauss-Newton matrix once its passes have cost as much."""
-    cost = curvature_cost(objective.X) / _SPEED_OF_PRODUCTS
-    return Renewal(max(_PATIENCE, cost), lambda theta: objective.gauss_newton(theta).inverse(objective))
 
 
 def _has_partial_fit(estimator):
@@ -45,7 +27,7 @@ def _has_partial_fit(estimator):
     return True
 
 
-class BaseAttentionRegressor(CallbackSupportMixin, AttentionModel):
+class BaseAttentionRegressor(AttentionRegressorMixin, BaseAttentionEstimator):
     """Single-head attention regressor; subclasses name the activation."""
 
     def __init__(
@@ -116,36 +98,7 @@ class BaseAttentionRegressor(CallbackSupportMixin, AttentionModel):
         ConvergenceWarning
             If `stop_crit_` is above `tol` when the solver stops.
         """
-        check_parameters(self)
-        checked = check_ragged(X)
-        task = FitTask.of_fit(self, X, y, sample_weight, max_subtasks=self.n_init)
-        with single_threaded_blas(), self._build_objective(checked, y, sample_weight) as objective:
-            self._minimise(X, checked, objective, task, 3 + EXTRA_FRAMES)
-        return self
-
-    def _minimise(self, X, checked, objective, task, stacklevel):
-        """Solve from every start, and keep the best."""
-        self._warn_of_far_features(objective.coordinates.far_features, stacklevel=stacklevel + 1)
-        random_state = check_random_state(self.random_state)
-        init = self._previous_parameters(checked) if self.warm_start else None
-        starts = self._starts(objective, init, self.n_init, random_state)
-        results = []
-        for start in starts:
-            result, stop = self._solve(objective, start, random_state, task)
-            results.append(result)
-            if stop:
-                break
-        best = min(results, key=order)
-        refuse_overflow(best)
-        if not best.converged and not best.stopped:
-            warnings.warn(
-                f"{type(self).__name__} did not converge: {best.message}, with a scaled gradient norm of "
-                f"{best.stop_crit:.1e} above tol={self.tol:.1e}. {self._advice(best)}",
-                ConvergenceWarning,
-                stacklevel=stacklevel,
-            )
-        task.end(lambda: self._attributes_at(objective, best.params))
-        self._keep(X, checked, objective, best)
+        return self._fit(X, y, sample_weight)
 
     @available_if(_has_partial_fit)
     def partial_fit(self, X, y, sample_weight=None):
@@ -210,68 +163,19 @@ class BaseAttentionRegressor(CallbackSupportMixin, AttentionModel):
             fit_offset=fit_offset,
         )
 
-    def _starts(self, objective, init, n_init, random_state):
-        """Yield flat starting vectors: the given one, else what `init` says, and random ones after it."""
-        offset = getattr(objective.activation, "offset", 0.0)
-        if init is None:
-            init = check_init(self.init, objective.X.n_features, offset)
-        return starting_points(objective, init, n_init, random_state, offset)
+    def _check_parameters(self):
+        check_parameters(self)
 
-    def _solve(self, objective, start, random_state, task):
-        """Solve from one start; return the result, and whether a callback asks for no further start."""
-        task = task.subtask("start", max_subtasks=self.max_iter)
-        report = self._report()
-
-        def callback(n_iter, value, stop_crit, theta):
-            if report is not None:
-                report(n_iter, value, stop_crit)
-            return task.subtask("iteration").end(lambda: self._attributes_at(objective, theta))
-
-        options = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}
+    def _run_solver(self, objective, start, random_state, options):
         if self.solver == "lbfgs":
-            result = lbfgs(objective, start, renewal=_renewal(objective), **options)
-        else:
-            result = sgd(objective, start, self._schedule(), random_state=random_state, **options)
-        return result, task.end(lambda: self._attributes_at(objective, result.params))
+            return super()._run_solver(objective, start, random_state, options)
+        return sgd(objective, start, self._schedule(), random_state=random_state, **options)
 
     def _advice(self, result):
-        if self.solver == "lbfgs" and result.n_iter < self.max_iter:
-            return (
-                "The function is flat there to the precision of float64: accept a larger tol (1e-7 "
-                "is safe on most data), or scale the tokens."
-            )
-        return _ADVICE[self.solver]
+        return super()._advice(result) if self.solver == "lbfgs" else _SGD_ADVICE
 
     def _schedule(self):
         return Schedule(float(self.learning_rate), float(self.power_t), int(self.batch_size), self.average)
-
-    def _previous_parameters(self, X):
-        """Return the parameters of an earlier fit, or None before the first."""
-        if not hasattr(self, "key_"):
-            return None
-        if self.key_.shape != (X.n_features,):
-            raise ValueError(
-                f"warm_start=True continues a fit on {self.key_.shape[0]} features, but X has "
-                f"{X.n_features}; clone the estimator or set warm_start=False."
-            )
-        offset = getattr(self._fitted_activation(), "offset", 0.0)
-        key, value = (np.asarray(vector, dtype=np.float64) for vector in (self.key_, self.value_))
-        return AttentionParameters(key, value, float(self.intercept_), offset)
-
-    def _report(self):
-        """Return the callback that prints progress, or None."""
-        if not self.verbose:
-            return None
-        name = type(self).__name__
-
-        def report(n_iter, objective, stop_crit):
-            if self.verbose > 1 or n_iter % 10 == 0:
-                print(
-                    f"[{name}] iteration {n_iter}: scaled objective {objective:.6g}, "
-                    f"scaled gradient norm {stop_crit:.1e}"
-                )
-
-        return report
 
     def _keep(self, X, checked, objective, result, *, reset=True):
         parameters = super()._keep(X, checked, objective, result, reset=reset)

@@ -16,11 +16,11 @@ from ._attention import (
     SoftmaxAttentionRegressor,
     SoftplusAttentionRegressor,
 )
-from ._base import LBFGS_ADVICE
 from ._callbacks import EXTRA_FRAMES, CallbackSupportMixin, FitTask, with_callbacks
 from ._docstring import document_cv
+from ._fit import LBFGS_ADVICE
 from ._folds import FoldScorer, split, training_weights
-from ._model import AttentionModel, OffsetModel
+from ._model import AttentionModel, AttentionRegressorMixin, OffsetModel
 from ._path import PenaltyPath
 from ._validation import (
     check_common_parameters,
@@ -39,7 +39,7 @@ _ALPHAS = tuple(float(f"{alpha:.3g}") for alpha in np.logspace(-3, 3, 13))
 _AT_ONCE = 2
 
 
-class BaseAttentionRegressorCV(CallbackSupportMixin, AttentionModel):
+class BaseAttentionRegressorCV(AttentionRegressorMixin, CallbackSupportMixin, AttentionModel):
     """Single-head attention regressor that searches its penalty; subclasses name the regressor."""
 
     _Regressor = None

@@ -1,21 +1,21 @@
 """What every fitted attention model does: predict, and say where it looks."""
 
+import math
 import warnings
 from numbers import Real
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._backend import array_namespace, is_numpy_array
+from .._backend import array_namespace
 from ..activations import get_activation
-from ..objective import project
+from ..objective import like, pool, project
 from ..ragged import RaggedArray, Segments, set_features, validate_ragged
 from ._validation import check_number
 
 
-class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Single-head attention with fitted parameters; subclasses name the activation and fit."""
 
     _activation_name = None
@@ -24,8 +24,6 @@ class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, Bas
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = True
         tags.input_tags.three_d_array = True
-        # Unnormalised weights regress on sums of tokens times scores, which no linear target favours.
-        tags.regressor_tags.poor_score = not get_activation(self._activation_name).normalised
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -66,30 +64,16 @@ class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, Bas
         """Return the attributes that hold the parameters, by name."""
         with np.errstate(over="ignore"):
             key, value = (vector.astype(dtype) for vector in parameters[:2])
-        return {"key_": key, "value_": value, "intercept_": parameters.intercept}
+        intercept = parameters.intercept
+        if key.ndim != value.ndim:  # several outputs
+            intercept = intercept.astype(dtype)
+        return {"key_": key, "value_": value, "intercept_": intercept}
 
     def _attributes_at(self, objective, theta):
         """Return the attributes of an estimator that is fitted so far."""
         X = objective.X
         parameters = self._parameter_attributes(objective.unpack(theta), X.values.dtype)
         return parameters | {"n_features_in_": X.n_features}
-
-    def predict(self, X):
-        """Predict the target of every sequence, b + sigma(chi)^T z.
-
-        Parameters
-        ----------
-        X : RaggedArray, list, tuple or array
-            Sequences in any form that `fit` takes. A 2-D array is n sequences of one token: for a single
-            sequence x pass ``[x]``.
-
-        Returns
-        -------
-        array of shape (n,)
-            In the float dtype of X.
-        """
-        X, segments, weights, token_values = self._attend(X)
-        return self._cast(segments.sum(weights * token_values) + self.intercept_, X)
 
     def attention_weights(self, X):
         """Compute the attention weight sigma(chi)_l of every token.
@@ -105,7 +89,8 @@ class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, Bas
             One feature per token: sequence i is an (L_i, 1) array. The weights of a sequence sum to
             one for softmax and softplus.
         """
-        X, _, weights, _ = self._attend(X)
+        check_is_fitted(self)
+        X, _, weights, _ = self._attend(X, along=self.key_)
         return RaggedArray(self._cast(weights, X)[:, None], X.offsets)
 
     def token_contributions(self, X):
@@ -120,10 +105,12 @@ class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, Bas
         -------
         RaggedArray
             One feature per token: sequence i is an (L_i, 1) array. Its sum plus `intercept_` is the
-            prediction.
+            prediction; of a classifier the decision function, and of one with K > 2 classes sequence i is an
+            (L_i, K) array, a column per class.
         """
         X, _, weights, token_values = self._attend(X)
-        return RaggedArray(self._cast(weights * token_values, X)[:, None], X.offsets)
+        token_values = token_values if token_values.ndim == 2 else token_values[:, None]
+        return RaggedArray(self._cast(weights[:, None] * token_values, X), X.offsets)
 
     def transform(self, X):
         """Compute the attended vector sum_l sigma(chi)_l X_l of every sequence.
@@ -136,30 +123,61 @@ class AttentionModel(RegressorMixin, OneToOneFeatureMixin, TransformerMixin, Bas
         Returns
         -------
         array of shape (n, D)
-            The prediction is ``intercept_ + transform(X) @ value_ / sqrt(D)``.
+            The prediction (of a classifier, the decision function) is
+            ``intercept_ + transform(X) @ value_.T / sqrt(D)``.
         """
-        X, _, weights, _ = self._attend(X)
-        weights = self._cast(weights, X)
-        if is_numpy_array(X.values):  # one read of X, no weighted copy of it
-            tokens = np.arange(X.n_tokens)
-            pooling = csr_array((weights, tokens, X.offsets), shape=(len(X), X.n_tokens))
-            return pooling @ X.values
-        xp = array_namespace(X.values)
-        starts, stops = X.offsets[:-1].tolist(), X.offsets[1:].tolist()
-        pairs = zip(starts, stops, strict=True)
-        return xp.stack([weights[start:stop] @ X.values[start:stop] for start, stop in pairs])
+        check_is_fitted(self)
+        X, _, weights, _ = self._attend(X, along=self.key_)
+        return self._cast(pool(X, weights), X)
 
-    def _attend(self, X):
-        """Return X validated, its segments, and the weights and values of its tokens."""
+    def _outputs(self, X):
+        """Compute b + sigma(chi)^T z, of shape (n,), or (n, K) where there are K values."""
+        check_is_fitted(self)
+        if self.value_.ndim == 1:
+            X, segments, weights, token_values = self._attend(X)
+            return self._cast(segments.sum(weights * token_values) + self.intercept_, X)
+        X, _, weights, _ = self._attend(X, along=self.key_)
+        attended = pool(X, weights)  # fewer numbers than K values of every token
+        value, intercept = (like(parameters, attended) for parameters in (self.value_, self.intercept_))
+        return self._cast(attended @ value.T / math.sqrt(X.n_features) + intercept, X)
+
+    def _attend(self, X, along=None):
+        """Return X validated, its segments, and weights and values of its tokens, `along` a direction."""
         check_is_fitted(self)
         X = validate_ragged(self, X, reset=False)
-        scores, token_values = project(X, self.key_, self.value_)
+        scores, token_values = project(X, self.key_, self.value_ if along is None else along)
         segments = Segments(X.offsets, scores)
         return X, segments, segments.map(self._fitted_activation().weights, scores), token_values
 
     @staticmethod
     def _cast(result, X):
         return array_namespace(result).astype(result, X.values.dtype, copy=False)
+
+
+class AttentionRegressorMixin(RegressorMixin):
+    """Mixin of regressors: the output is the prediction."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Unnormalised weights regress on sums of tokens times scores, which no linear target favours.
+        tags.regressor_tags.poor_score = not get_activation(self._activation_name).normalised
+        return tags
+
+    def predict(self, X):
+        """Predict the target of every sequence, b + sigma(chi)^T z.
+
+        Parameters
+        ----------
+        X : RaggedArray, list, tuple or array
+            Sequences in any form that `fit` takes. A 2-D array is n sequences of one token: for a single
+            sequence x pass ``[x]``.
+
+        Returns
+        -------
+        array of shape (n,)
+            In the float dtype of X.
+        """
+        return self._outputs(X)
 
 
 class OffsetModel:

@@ -174,7 +174,7 @@ class PenaltyPath:
     def _evaluate(self, runs, thetas):
         """Evaluate one point for each of some runs in one pass, and note it there."""
         parameters = [run.objective.unpack(theta) for run, theta in zip(runs, thetas, strict=True)]
-        terms, predictions = self._pass.squared_errors(self.activation, parameters, [run.row for run in runs])
+        terms, predictions = self._pass.deviances(self.activation, parameters, [run.row for run in runs])
         self.n_passes += 1 if self._pass.reads_at_once else len(runs)
         answers = []
         for b, run in enumerate(runs):

@@ -6,14 +6,15 @@ point, receive the value and the gradient there, and return the start.
 
 import numpy as np
 
-from ..objective import AttentionParameters
-from ..solvers import run_in_lockstep
+from ..solvers import lbfgs_steps, run_in_lockstep
 
 # Pooled tokens tell nothing of y where the gradient of v, of the order of their correlation, is below.
 _NO_SIGNAL = 1e-4
 _N_KEYS = 10
 # Scores of this standard deviation: wide enough that the weights tell a key from its negative.
 _KEY_NORM = 3.0
+# Where the best intercept beside given vectors is near enough.
+_INTERCEPT_TOL, _MAX_INTERCEPT_STEPS = 1e-3, 30
 
 
 def starting_points(objective, init, n_init, random_state, offset):
@@ -55,16 +56,31 @@ def start_steps(objective, init, n_init, random_state, offset):
 def _given_start(objective, parameters):
     """Start from given parameters; an intercept of NaN stands for the best one beside them.
 
-    In the scaled problem the second derivative with respect to the intercept is one, so that the
-    best is one Newton step, and one pass over X, away from any other.
+    In the scaled problem the second derivative of the squared error with respect to the intercept is one,
+    so that the best is one Newton step, and one pass over X, away from any other. For the log loss it takes a
+    few passes.
     """
-    if not np.isnan(parameters.intercept):
+    if not np.isnan(parameters.intercept).any():
         return objective.pack(parameters)
-    theta = objective.pack(parameters._replace(intercept=objective.coordinates.target_mean))
-    if objective.fit_intercept:
-        place = 2 * objective.X.n_features
+    coordinates = objective.coordinates
+    part = coordinates.intercept_part
+    theta = objective.pack(parameters._replace(intercept=coordinates.null_intercept))
+    if not objective.fit_intercept:
+        return theta
+    if objective.loss.is_quadratic:
         _, gradient = yield theta
-        theta[place] -= gradient[place]
+        theta[part] -= gradient[part]
+        return theta
+    steps = lbfgs_steps(theta[part], max_iter=_MAX_INTERCEPT_STEPS, tol=_INTERCEPT_TOL)
+    try:
+        point = next(steps)
+        while True:
+            theta = theta.copy()
+            theta[part] = point
+            value, gradient = yield theta
+            point = steps.send((value, gradient[part]))
+    except StopIteration as end:
+        theta[part] = end.value.params
     return theta
 
 
@@ -72,45 +88,46 @@ def _auto_start(objective, offset):
     """Start from uniform attention and the best multiple of the pooled covariance with y.
 
     At k = 0 every token has the same weight and the objective is a ridge regression in v on pooled
-    tokens. One steepest-descent step on v from zero, with the exact line search that a quadratic
-    allows, gives v along the weighted covariance of pooled tokens and y. It depends on the
-    data alone: neither on the order of sequences or tokens nor on whether a weight is split over copies. It
-    costs two passes over X, and the gradient of k, which vanishes at v = 0, does not vanish there.
+    tokens (a logistic one for the log loss). One steepest-descent step on v from zero, with the line search
+    that is exact for a quadratic, gives v along the weighted covariance of pooled tokens and y. It depends on
+    the data alone: neither on the order of sequences or tokens nor on whether a weight is split over copies.
+    It costs two passes over X, and the gradient of k, which vanishes at v = 0, does not vanish there.
 
     Where pooled tokens tell nothing of y, as for sequences that were centred one by one, v = k = 0 is a
-    saddle. There the start is the best of ten keys, drawn with a fixed seed, each with the v of one steepest
-    descent step: the best key shows in the objective that this step reaches.
+    saddle, at which a solver would stay. There the start is the best of ten keys, drawn with a fixed seed,
+    each with the v of one steepest descent step: the best key shows in the objective that this step reaches,
+    which may be above the saddle's, for the penalty of a key of some length.
     """
-    D = objective.X.n_features
-    zeros = np.zeros(D)
-    origin = objective.pack(AttentionParameters(zeros, zeros, objective.coordinates.target_mean, offset))
-    descent = yield from _value_descent(origin, D)
+    D, value_part = objective.X.n_features, objective.coordinates.value_part
+    origin = objective.pack(objective.coordinates.null_parameters(offset))
+    descent = yield from _value_descent(origin, value_part)
     if np.linalg.norm(descent) > _NO_SIGNAL:
         return (yield from _line_search(origin, descent))
-    starts = [origin]
+    starts = []
     for key in np.random.RandomState(0).standard_normal((_N_KEYS, D)):
         theta = origin.copy()
         theta[:D] = _KEY_NORM * key / np.linalg.norm(key)
-        descent = yield from _value_descent(theta, D)
+        descent = yield from _value_descent(theta, value_part)
         if np.linalg.norm(descent) > _NO_SIGNAL:
             starts.append((yield from _line_search(theta, descent)))
-    values = []
+    best, least = origin, np.inf
     for theta in starts:
         value, _ = yield theta
-        values.append(value)
-    return starts[int(np.nanargmin(values))]
+        if value < least:
+            best, least = theta, value
+    return best
 
 
-def _value_descent(theta, D):
+def _value_descent(theta, value_part):
     """Minus the gradient, in the coordinates of v alone."""
     _, gradient = yield theta
     descent = np.zeros_like(theta)
-    descent[D : 2 * D] = -gradient[D : 2 * D]
+    descent[value_part] = -gradient[value_part]
     return descent
 
 
 def _line_search(theta, descent):
-    """Go to the minimum along a descent in v, in which the objective is a parabola."""
+    """Go to the minimum along a descent in v, in which the objective is a parabola, or much like one."""
     slope_at_0 = -(descent @ descent)
     _, gradient = yield theta + descent
     slope_at_1 = descent @ gradient
@@ -120,13 +137,15 @@ def _line_search(theta, descent):
 def _random_start(objective, random_state, offset):
     """Draw k and v so that scores, and token values in units of y, have variance about one at most.
 
+    Those in log odds have it as they are.
     Penalties that dominate the data make them smaller. The numbers come from a stream of their own: an
     `SLRDataset` with the same seed draws its hidden directions first.
     """
     D = objective.X.n_features
     stream = np.random.RandomState(random_state.randint(np.iinfo(np.int32).max))
-    zeros = np.zeros(D)
-    theta = objective.pack(AttentionParameters(zeros, zeros, objective.coordinates.target_mean, offset))
-    theta[: 2 * D] = stream.standard_normal(2 * D) / np.sqrt(D)
+    theta = objective.pack(objective.coordinates.null_parameters(offset))
+    n = objective.coordinates.value_part.stop
+    theta[:n] = stream.standard_normal(n) / np.sqrt(D)
+    theta[D:n] *= np.repeat(np.sqrt(objective.coordinates.curvature), D)
     yield from ()  # needs no evaluation
     return theta

@@ -37,13 +37,18 @@ def check_target(y, n_sequences, name):
             f"the regressor: sklearn.multioutput.MultiOutputRegressor({name}())."
         )
     y = column_or_1d(y, warn=True)
+    check_length(y, n_sequences)
+    return y
+
+
+def check_length(y, n_sequences):
+    """Refuse a target that has not one entry per sequence."""
     if y.shape[0] != n_sequences:
         raise ValueError(
             "Found input variables with inconsistent numbers of samples: "
             f"X has {n_sequences} sequences, y has {y.shape[0]} values. y takes one value per sequence; "
             "a 2-D X is read as n sequences of one token, for a single sequence of tokens pass [X]."
         )
-    return y
 
 
 def check_sample_weight(sample_weight, n_sequences):
@@ -89,11 +94,7 @@ def check_parameters(estimator):
     TypeError, ValueError
         Naming the parameter, what it must be, and what it is.
     """
-    check_number(estimator.alpha, "alpha", Real, min_val=0)
-    if estimator.alpha_key is not None:
-        check_number(estimator.alpha_key, "alpha_key", Real, min_val=0)
-    check_common_parameters(estimator)
-    check_scalar(estimator.warm_start, "warm_start", (bool, np.bool_))
+    check_fit_parameters(estimator)
     if estimator.solver not in ("lbfgs", "sgd"):
         raise ValueError(f"solver must be 'lbfgs' or 'sgd', got {estimator.solver!r}.")
     check_number(estimator.learning_rate, "learning_rate", Real, min_val=0, include_boundaries="neither")
@@ -101,6 +102,15 @@ def check_parameters(estimator):
     check_number(estimator.batch_size, "batch_size", Integral, min_val=1)
     if not isinstance(estimator.average, bool | np.bool_):
         check_number(estimator.average, "average", Integral, min_val=1)
+
+
+def check_fit_parameters(estimator):
+    """Validate the constructor's arguments of any fit with one penalty."""
+    check_number(estimator.alpha, "alpha", Real, min_val=0)
+    if estimator.alpha_key is not None:
+        check_number(estimator.alpha_key, "alpha_key", Real, min_val=0)
+    check_common_parameters(estimator)
+    check_scalar(estimator.warm_start, "warm_start", (bool, np.bool_))
 
 
 def check_common_parameters(estimator):
@@ -150,8 +160,7 @@ def check_number(value, name, target_type, **bounds):
 
 def _check_numbers(array, name):
     """Convert to float64 and refuse what is not finite, naming the first entry at fault."""
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; pass {name}.filled(value), or drop the masked entries.")
+    refuse_masked(array, name)
     try:
         checked = check_array(
             array, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name=name, ensure_all_finite=False
@@ -159,14 +168,25 @@ def _check_numbers(array, name):
     except (TypeError, ValueError) as error:
         prefix = "" if f"Input {name}" in str(error) else f"{name} must be an array of real numbers: "
         raise type(error)(f"{prefix}{error}") from error
-    bad = np.flatnonzero(~np.isfinite(checked))
-    if bad.size:
-        what = "NaN" if np.isnan(checked.flat[bad[0]]) else "infinity"
-        raise ValueError(f"Input {name} contains {what}: {name}[{bad[0]}].")
+    refuse_non_finite(checked, name)
     return checked
 
 
-def check_init(init, n_features, offset):
+def refuse_masked(array, name):
+    """Raise a TypeError where an array is masked: a mask would be lost."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; pass {name}.filled(value), or drop the masked entries.")
+
+
+def refuse_non_finite(array, name):
+    """Raise a ValueError that names the first entry of an array of floats that is not finite."""
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        what = "NaN" if np.isnan(array.flat[bad[0]]) else "infinity"
+        raise ValueError(f"Input {name} contains {what}: {name}[{bad[0]}].")
+
+
+def check_init(init, n_features, offset, n_outputs=None):
     """Validate `init`: a name is kept, a (key, value) pair becomes AttentionParameters.
 
     The intercept of a pair is NaN: it starts at the best value for that pair.
@@ -174,7 +194,8 @@ def check_init(init, n_features, offset):
     Raises
     ------
     ValueError
-        If it is neither, or the vectors do not have shape (D,).
+        If it is neither, the key does not have shape (D,), or the value not shape (D,), or (K, D) for K
+        outputs.
     """
     if isinstance(init, str):
         if init not in ("auto", "random"):
@@ -185,12 +206,15 @@ def check_init(init, n_features, offset):
     except (TypeError, ValueError):
         raise ValueError(f"init must be 'auto', 'random' or a (key, value) pair, got {init!r}.") from None
     vectors = []
-    for name, vector in (("key", key), ("value", value)):
+    shapes = {"key": ("(D,)", (n_features,)), "value": ("(D,)", (n_features,))}
+    if n_outputs is not None:
+        shapes["value"] = "(n_classes, D)", (n_outputs, n_features)
+    for (name, (symbol, shape)), vector in zip(shapes.items(), (key, value), strict=True):
         vector = _check_numbers(vector, f"init's {name}")
-        if vector.shape != (n_features,):
+        if vector.shape != shape:
             raise ValueError(
-                f"init's {name} must have shape (D,) = {(n_features,)}, the number of features of a token; "
-                f"got {vector.shape}."
+                f"init's {name} must have shape {symbol} = {shape}, D being the number of features of a "
+                f"token; got {vector.shape}."
             )
         vectors.append(vector)
     return AttentionParameters(*vectors, np.nan, offset)

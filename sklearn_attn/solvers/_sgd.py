@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._compiled import ACTIVATION_CODES, jit
+from .._compiled import ACTIVATION_CODES, LOSS_CODES, jit
 from ..objective import AttentionParameters
 from ..objective._cpu import SCRATCH_ROWS, whole_sequences
 from ._blas import single_threaded_blas
@@ -235,8 +235,8 @@ def _kernel_pass(objective, order, settings, *state):
     longest = int(X.lengths.max())
     scratch, places = np.empty((SCRATCH_ROWS, longest)), np.empty(longest, dtype=np.int64)
     return _compiled_pass(
-        X.values, X.offsets, objective.y, objective.sample_weight, ACTIVATION_CODES[activation.name],
-        activation.normalised, scratch, places, order, settings, *state,
+        X.values, X.offsets, objective.y, objective.sample_weight, LOSS_CODES[objective.loss.name],
+        ACTIVATION_CODES[activation.name], activation.normalised, scratch, places, order, settings, *state,
     )  # fmt: skip
 
 
@@ -259,8 +259,8 @@ def _generic_pass(objective, order, settings, n_steps, n_averaged, n_drawn, iter
 
 @jit
 def _compiled_pass(
-    X, offsets, y, sample_weight, kind, normalised, scratch, places, order, settings, n_steps, n_averaged,
-    n_drawn, iterate, average,
+    X, offsets, y, sample_weight, loss, kind, normalised, scratch, places, order, settings, n_steps,
+    n_averaged, n_drawn, iterate, average,
 ):  # fmt: skip
     D = X.shape[1]
     key, value = iterate[:D], iterate[D : 2 * D]
@@ -269,7 +269,7 @@ def _compiled_pass(
         batch = order[first : first + settings[0]]
         for i in batch:
             whole_sequences(
-                X, offsets, y, sample_weight, kind, normalised, iterate[2 * D + 1], key, value,
+                X, offsets, y, sample_weight, loss, kind, normalised, iterate[2 * D + 1], key, value,
                 iterate[2 * D], i, i + 1, scratch, places, gradient, scalars,
             )  # fmt: skip
         n_drawn += batch.size

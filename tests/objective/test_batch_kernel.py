@@ -7,8 +7,8 @@ import pytest
 
 from sklearn_attn import RaggedArray
 from sklearn_attn.activations import ACTIVATIONS
-from sklearn_attn.objective import AttentionObjective, AttentionParameters, _batch, _cpu, _curvature
-from sklearn_attn.objective._objective import generic_squared_error
+from sklearn_attn.objective import AttentionObjective, AttentionParameters, _batch, _blocks, _cpu, _curvature
+from sklearn_attn.objective._objective import generic_deviance
 from sklearn_attn.ragged import Segments
 
 every = pytest.mark.parametrize("activation", [cls() for cls in ACTIVATIONS.values()], ids=lambda a: a.name)
@@ -34,17 +34,17 @@ def problem(lengths, D=7, dtype=np.float64, B=5, seed=0):
 
 
 def assert_agree(kernel, X, y, weights, parameters, rows, activation):
-    terms, predictions = kernel.squared_errors(activation, parameters, rows)
+    terms, predictions = kernel.deviances(activation, parameters, rows)
     assert predictions.shape == (len(parameters), len(X))
     double = X.astype(np.float64)
     segments = Segments(X.offsets, double.values)
     generic = _batch.GenericBatch(double, y, weights)
     for b, (problem, row) in enumerate(zip(parameters, rows, strict=True)):
-        expected = generic_squared_error(double, segments, y, weights[row], activation, problem)
+        expected = generic_deviance(double, segments, y, weights[row], activation, problem)
         for actual, reference in zip(terms[b], expected, strict=True):
             scale = np.max(np.abs(reference))
             np.testing.assert_allclose(actual, reference, rtol=1e-10, atol=1e-10 * scale + 1e-12)
-    expected_terms, expected = generic.squared_errors(activation, parameters, rows)
+    expected_terms, expected = generic.deviances(activation, parameters, rows)
     np.testing.assert_allclose(predictions, expected, rtol=1e-10, atol=1e-10)
     assert expected_terms[0][0] == pytest.approx(terms[0][0], rel=1e-10)
 
@@ -55,8 +55,8 @@ def assert_agree(kernel, X, y, weights, parameters, rows, activation):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_agrees_with_the_oracle(monkeypatch, activation, lengths, n_threads, dtype):
     monkeypatch.setattr(_cpu, "_MIN_SIZE_PER_THREAD", 1)
-    monkeypatch.setattr(_batch, "_BLOCK_BYTES", 1)
-    monkeypatch.setattr(_batch, "_MIN_BLOCK_TOKENS", 8)
+    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(_blocks, "_MIN_BLOCK_TOKENS", 8)
     data = problem(lengths, dtype=dtype)
     with _batch.BatchKernel(*data[:3], n_threads=n_threads) as kernel:
         assert kernel.block == max(8, lengths.max())
@@ -83,7 +83,7 @@ def test_takes_read_only_memory_maps_and_extreme_scores(tmp_path):
 def test_the_same_bits_on_every_call():
     X, y, weights, parameters, rows = problem(np.full(3000, 4), 64)
     with _batch.BatchKernel(X, y, weights) as kernel:
-        first, second = (kernel.squared_errors(ACTIVATIONS["softmax"](), parameters, rows) for _ in range(2))
+        first, second = (kernel.deviances(ACTIVATIONS["softmax"](), parameters, rows) for _ in range(2))
     np.testing.assert_array_equal(first[1], second[1])
     np.testing.assert_array_equal(first[0][0][1], second[0][0][1])
 
@@ -97,7 +97,7 @@ def test_gauss_newton_is_the_curvature_where_residuals_vanish(activation, fit_in
         "fit_offset": activation.has_offset,
     }  # fmt: skip
     chosen = parameters[1]._replace(intercept=parameters[1].intercept * fit_intercept)
-    _, predictions = _batch.GenericBatch(X, y, weights).squared_errors(activation, [chosen], [0])
+    _, predictions = _batch.GenericBatch(X, y, weights).deviances(activation, [chosen], [0])
     # so that residuals vanish; the penalty's own second derivative is exact
     objective = AttentionObjective(X, predictions[0], activation, **options)
     theta = objective.pack(chosen)
@@ -116,8 +116,8 @@ def test_the_matrix_is_the_same_whatever_the_blocks(activation, monkeypatch):
     objective = AttentionObjective(X, y, activation, alpha_key=0.3, alpha_value=0.2, sample_weight=weights[0])
     theta = objective.pack(parameters[1])
     whole = objective.gauss_newton(theta).matrix
-    monkeypatch.setattr(_curvature, "_TOKEN_NUMBERS", 7 * X.n_features)
-    blocks = _curvature._blocks(X.offsets, 3, 7)
+    monkeypatch.setattr(_curvature, "TOKEN_NUMBERS", 7 * X.n_features)
+    blocks = _curvature.cut_blocks(X.offsets, 3, 7)
     sizes = [(last - first, X.offsets[last] - X.offsets[first]) for first, last in blocks]
     assert (blocks[0][0], blocks[-1][1]) == (0, len(X))
     assert len(blocks) > 3

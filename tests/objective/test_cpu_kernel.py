@@ -50,7 +50,7 @@ def data(lengths, D, dtype=np.float64, scale=1.0, seed=0):
 
 def oracle(X, y, weight, activation, key, value):
     values = X.values.astype(np.float64)
-    return _generic.squared_error(values, Segments(X.offsets, values), y, weight, activation, key, value, 0.2)
+    return _generic.deviance(values, Segments(X.offsets, values), y, weight, activation, key, value, 0.2)
 
 
 def assert_agree(actual, expected, rtol=1e-10, atol=1e-12):
@@ -67,7 +67,7 @@ def test_agrees_with_the_oracle_however_it_is_cut(small_pieces, activation, leng
     X, y, weight, key, value = data(lengths, 7, dtype)
     with _cpu.FusedKernel(X, y, weight, n_threads=n_threads) as kernel:
         assert kernel.block == 8
-        actual = kernel.squared_error(activation, key, value, 0.2)
+        actual = kernel.deviance(activation, key, value, 0.2)
     expected = oracle(X, y, weight, activation, key, value)
     assert_agree(actual, expected)
 
@@ -77,7 +77,7 @@ def test_agrees_with_the_oracle_however_it_is_cut(small_pieces, activation, leng
 def test_agrees_at_every_number_of_features(activation, D):
     X, y, weight, key, value = data(LENGTHS["heavy tail"], D)
     with _cpu.FusedKernel(X, y, weight) as kernel:
-        actual = kernel.squared_error(activation, key, value, 0.2)
+        actual = kernel.deviance(activation, key, value, 0.2)
     expected = oracle(X, y, weight, activation, key, value)
     assert_agree(actual, expected)
 
@@ -93,7 +93,7 @@ def test_scores_of_ten_thousand_in_a_cut_sequence(small_pieces, activation, orde
     X = RaggedArray(values, X.offsets)
     for n_threads in (1, 2, 4):
         with _cpu.FusedKernel(X, y, np.ones(3), n_threads=n_threads) as kernel:
-            actual = kernel.squared_error(activation, key, value, 0.2)
+            actual = kernel.deviance(activation, key, value, 0.2)
         assert all(np.isfinite(part).all() for part in actual)
         expected = oracle(X, y, np.ones(3), activation, key, value)
         assert_agree(actual, expected)
@@ -103,10 +103,10 @@ def test_scores_of_ten_thousand_in_a_cut_sequence(small_pieces, activation, orde
 def test_the_same_bits_on_every_call_and_close_at_any_thread_count(small_pieces, activation):
     X, y, weight, key, value = data(LENGTHS["heavy tail"], 5)
     with _cpu.FusedKernel(X, y, weight, n_threads=1) as kernel:
-        serial = kernel.squared_error(activation, key, value, 0.2)
+        serial = kernel.deviance(activation, key, value, 0.2)
     for n_threads in (2, 3, 4):
         with _cpu.FusedKernel(X, y, weight, n_threads=n_threads) as kernel:
-            first, second = (kernel.squared_error(activation, key, value, 0.2) for _ in range(2))
+            first, second = (kernel.deviance(activation, key, value, 0.2) for _ in range(2))
         for a, b in zip(first, second, strict=True):
             np.testing.assert_array_equal(a, b)
         assert_agree(first, serial)
@@ -118,7 +118,7 @@ def test_takes_read_only_memory_maps(tmp_path):
     mapped = RaggedArray(np.load(tmp_path / "values.npy", mmap_mode="r"), X.offsets)
     softmax = ALL[0]
     with _cpu.FusedKernel(mapped, y, weight) as kernel:
-        actual = kernel.squared_error(softmax, key, value, 0.2)
+        actual = kernel.deviance(softmax, key, value, 0.2)
     assert_agree(actual, oracle(X, y, weight, softmax, key, value))
 
 
@@ -126,9 +126,9 @@ def test_takes_read_only_memory_maps(tmp_path):
 def test_an_evaluation_does_not_copy_X(dtype):
     X, y, weight, key, value = data(np.full(8000, 5), 50, dtype)
     with _cpu.FusedKernel(X, y, weight) as kernel:
-        kernel.squared_error(ALL[0], key, value, 0.2)
+        kernel.deviance(ALL[0], key, value, 0.2)
         tracemalloc.start()
-        kernel.squared_error(ALL[0], key, value, 0.2)
+        kernel.deviance(ALL[0], key, value, 0.2)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < 0.05 * X.nbytes
@@ -161,7 +161,7 @@ def test_no_thread_is_left_behind():
     X, y, weight, key, value = data(np.full(3000, 5), 50)
     before = threading.active_count()
     with _cpu.FusedKernel(X, y, weight, n_threads=3) as kernel:
-        kernel.squared_error(ALL[0], key, value, 0.2)
+        kernel.deviance(ALL[0], key, value, 0.2)
         assert threading.active_count() > before
     assert threading.active_count() == before
 
@@ -171,7 +171,7 @@ def test_eight_threads_at_once_give_the_serial_result(small_pieces):
 
     def evaluate(_):
         with _cpu.FusedKernel(X, y, weight, n_threads=2) as kernel:
-            return np.concatenate([np.ravel(part) for part in kernel.squared_error(ALL[0], key, value, 0.2)])
+            return np.concatenate([np.ravel(part) for part in kernel.deviance(ALL[0], key, value, 0.2)])
 
     serial = evaluate(0)
     with ThreadPoolExecutor(8) as pool:
@@ -182,7 +182,7 @@ def test_eight_threads_at_once_give_the_serial_result(small_pieces):
 def _evaluate_in_child(queue, arguments):
     X, y, weight, key, value = arguments
     with _cpu.FusedKernel(X, y, weight, n_threads=2) as kernel:
-        queue.put(kernel.squared_error(ALL[0], key, value, 0.2)[0])
+        queue.put(kernel.deviance(ALL[0], key, value, 0.2)[0])
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
@@ -190,7 +190,7 @@ def test_runs_in_child_processes_after_a_first_evaluation(method):
     arguments = data(np.full(3000, 5), 50)
     X, y, weight, key, value = arguments
     with _cpu.FusedKernel(X, y, weight, n_threads=2) as kernel:
-        expected = kernel.squared_error(ALL[0], key, value, 0.2)[0]
+        expected = kernel.deviance(ALL[0], key, value, 0.2)[0]
     context = multiprocessing.get_context(method)
     queue = context.Queue()
     child = context.Process(target=_evaluate_in_child, args=(queue, arguments))

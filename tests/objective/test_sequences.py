@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_attn._compiled import ACTIVATION_CODES
+from sklearn_attn._compiled import ACTIVATION_CODES, SQUARED
 from sklearn_attn.activations import ACTIVATIONS
 from sklearn_attn.objective._sequences import coefficients, number_tokens
 
@@ -51,7 +51,7 @@ def test_coefficients_are_those_of_each_sequence_by_itself(name, spread):
 
     a, z, sums = scores[here].copy(), values[here].copy(), np.zeros(3)
     coefficients(
-        offsets, y, weight, ACTIVATION_CODES[name], activation.normalised, offset, b, first, last,
+        offsets, y, weight, SQUARED, ACTIVATION_CODES[name], activation.normalised, offset, b, first, last,
         place(offsets, first, last), a, z, np.empty((5, a.size)), sums,
     )  # fmt: skip
     np.testing.assert_allclose(a, expected[0, here], rtol=1e-9, atol=1e-9 * np.abs(expected[0]).max())

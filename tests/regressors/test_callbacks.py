@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_attn import SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV
+from sklearn_attn import SoftmaxAttentionClassifier, SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV
 from sklearn_attn.datasets import make_spiked_slr
 
 callback = pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
@@ -73,6 +73,16 @@ def test_estimators_on_the_way_predict_better_and_better(data):
     assert scores[0] < scores[-1] - 0.1
 
 
+def test_classifiers_on_the_way_know_their_classes(data):
+    X, y = data
+    recorder = Recorder()
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-1.0, 1.0])]
+    model = SoftmaxAttentionClassifier().set_callbacks(recorder).fit(X, labels)
+    assert recorder.ended.count("iteration") == model.n_iter_
+    scores = [fitted.score(X, labels) for fitted in recorder.fitted]
+    assert scores[0] < scores[-1] == model.score(X, labels)
+
+
 def test_a_callback_stops_a_fit_without_a_warning(data):
     model = SoftmaxAttentionRegressor().set_callbacks(Recorder(stop_at=3))
     with warnings.catch_warnings():
@@ -131,6 +141,10 @@ def test_warnings_point_at_the_caller(data, with_callback):
         model.set_callbacks(Recorder())
     with pytest.warns(ConvergenceWarning) as caught:
         model.fit(*data)
+    assert caught[0].filename == __file__
+    model = SoftmaxAttentionClassifier(max_iter=1)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.fit(data[0], data[1] > 0)
     assert caught[0].filename == __file__
     model = SoftmaxAttentionRegressorCV([0.1, 1.0], max_iter=1)
     with pytest.warns(ConvergenceWarning) as caught:

@@ -21,7 +21,7 @@ from sklearn_attn import (
 )
 from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.objective import AttentionObjective
-from sklearn_attn.regressors import _base
+from sklearn_attn.regressors import _fit
 
 
 def numpy_attention(model, X):
@@ -400,7 +400,7 @@ def test_curvature_saves_passes_on_badly_conditioned_data(monkeypatch):
     mixing = np.linalg.qr(rng.standard_normal((30, 30)))[0] * np.logspace(0, -2, 30)[:, None]
     X = RaggedArray(tokens.values @ mixing, tokens.offsets)  # which no scale per feature mends
     renewed = SoftmaxAttentionRegressor(1e-4, tol=1e-7, max_iter=5000).fit(X, y)
-    monkeypatch.setattr(_base, "_PATIENCE", np.inf)
+    monkeypatch.setattr(_fit, "_PATIENCE", np.inf)
     plain = SoftmaxAttentionRegressor(1e-4, tol=1e-7, max_iter=5000).fit(X, y)
     assert renewed.n_passes_ < 0.4 * plain.n_passes_
     assert renewed.objective_ == pytest.approx(plain.objective_, rel=1e-8)
