@@ -168,7 +168,9 @@ class PenaltyPath:
                 steps = lbfgs_steps(theta, evaluation=(value, gradient), pairs=pairs, **solver)
                 yield _Run(penalty, row, objective, steps, theta, gradient, fit.predictions)
             starts = start_steps(objective, self._init, self._n_init, self._random_state, offset)
-            for start in islice(starts, int(goes_on), None):
+            # An offset that is far out at one penalty leads to poor minima at the next: start anew as well.
+            known = goes_on and not objective.fit_offset
+            for start in islice(starts, int(known), None):
                 yield _Run(penalty, row, objective, _from_start(start, solver))
 
     def _evaluate(self, runs, thetas):

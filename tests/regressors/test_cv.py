@@ -19,6 +19,7 @@ from sklearn_attn import (
     SoftmaxAttentionRegressorCV,
 )
 from sklearn_attn.activations import get_activation
+from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.objective import AttentionObjective
 from sklearn_attn.regressors._path import PenaltyPath
 
@@ -309,3 +310,11 @@ def test_an_interrupted_fit_changes_nothing(benign, monkeypatch):
 def test_verbose_prints_a_line_for_every_penalty(benign, capsys):
     SoftmaxAttentionRegressorCV(ALPHAS, cv=2, verbose=1).fit(*benign)
     assert len(capsys.readouterr().out.splitlines()) == len(ALPHAS)
+
+
+def test_a_learned_offset_does_not_get_lost_on_the_way_from_large_penalties():
+    X, y = SLRDataset("spiked", 20, signal=9.0, length=(2, 5, 9), noise=0.1, random_state=0).sample(600)
+    few = ErfAttentionRegressorCV([0.1, 1.0], offset="learn", cv=3).fit(X, y)
+    path = ErfAttentionRegressorCV([0.1, 1.0, 10.0, 100.0, 1000.0], offset="learn", cv=3).fit(X, y)
+    assert few.best_score_ > 0.6
+    assert path.best_score_ > few.best_score_ - 0.02
