@@ -31,8 +31,6 @@ def check_target(y, n_sequences, name):
     """
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    if isinstance(y, Real):
-        raise TypeError(f"y must be a list or an array of numbers, got {y!r}.")
     y = _check_numbers(y, "y")
     if y.ndim > 1 and y.shape[1:] != (1,):
         raise ValueError(

@@ -62,11 +62,6 @@ def test_target(Regressor, data, change, message):
         Regressor().fit(X, change(y))
 
 
-def test_a_target_that_is_no_array(Regressor, data):
-    with pytest.raises(TypeError, match="y must be a list or an array of numbers, got 1.0"):
-        Regressor().fit(data[0], 1.0)
-
-
 def test_a_single_sequence_of_tokens(Regressor, data):
     with pytest.raises(ValueError, match=r"for a single sequence of tokens pass \[X\]"):
         Regressor().fit(data[0][0], [1.0] * (len(data[0][0]) + 1))
