@@ -12,6 +12,7 @@ from scipy import special
 from sklearn import get_config
 
 __all__ = [
+    "CudaDevice",
     "array_namespace",
     "device",
     "erf",
@@ -142,3 +143,59 @@ def erf(x):
     flat = xp.reshape(x, (-1,))
     values = [math.erf(float(flat[i])) for i in range(flat.shape[0])]
     return xp.reshape(xp.asarray(values, dtype=x.dtype, device=device(x)), x.shape)
+
+
+class CudaDevice:
+    """The GPU that holds an array, and compiled kernels on it.
+
+    Parameters
+    ----------
+    x : cupy.ndarray
+    source : str
+        CUDA C++.
+    options : tuple of str
+        Of the compiler.
+
+    Attributes
+    ----------
+    n_blocks : int
+        Blocks of threads that run at the same time, if each takes all shared memory that it may.
+    shared_bytes : int
+        Shared memory that a block may take.
+    """
+
+    def __init__(self, x, source, options):
+        import cupy
+
+        self._cupy, self._device = cupy, x.device
+        with self._device:
+            self._module = cupy.RawModule(code=source, options=options)
+        self.n_blocks = x.device.attributes["MultiProcessorCount"]
+        self.shared_bytes = self.shared_bytes_of(x)
+
+    @staticmethod
+    def shared_bytes_of(x):
+        """Return the shared memory that a block may take on the device of an array."""
+        return x.device.attributes["MaxSharedMemoryPerBlockOptin"]
+
+    def run(self, name, n_blocks, n_threads, shared_bytes, *arguments):
+        """Run a kernel; numbers among the arguments are NumPy scalars of the types that it declares."""
+        with self._device:
+            kernel = self._module.get_function(name)
+            kernel.max_dynamic_shared_size_bytes = shared_bytes
+            kernel((n_blocks,), (n_threads,), arguments, shared_mem=shared_bytes)
+
+    def asarray(self, x):
+        """Move an array to the device."""
+        with self._device:
+            return self._cupy.asarray(x)
+
+    def zeros(self, shape):
+        """Make an array of float64 there."""
+        with self._device:
+            return self._cupy.zeros(shape)
+
+    @staticmethod
+    def to_host(x):
+        """Copy an array to the host."""
+        return to_numpy(x)

@@ -7,6 +7,7 @@ from .._compiled import ACTIVATION_CODES, LOSS_CODES
 from ..ragged import Segments
 from . import _cpu, _generic
 from ._coordinates import AttentionParameters, Coordinates, activation_at, like
+from ._cuda import CudaKernel, has_cuda_kernel
 from ._curvature import GaussNewton, gauss_newton_matrix
 from ._losses import SQUARED_ERROR
 from ._moments import moments
@@ -41,9 +42,9 @@ class AttentionObjective:
     fit_offset : bool, default=False
         Whether c is a parameter; otherwise it is the activation's.
     loss : Loss, default=SQUARED_ERROR
-    backend : {"auto", "cpu", "generic"}, default="auto"
-        "cpu" is the fused kernel, "generic" plain array-API operations; "auto" takes the kernel where
-        there is one for the buffer and the activation.
+    backend : {"auto", "cpu", "cuda", "generic"}, default="auto"
+        "cpu" and "cuda" are the fused kernels, "generic" plain array-API operations; "auto" takes a kernel
+        where there is one for the buffer, the activation and the loss.
     token_moments : (ndarray, ndarray) of shape (D,), optional
         Mean and mean square of the features under these weights, where they are known; see `Coordinates`.
     n_threads : int, optional
@@ -74,7 +75,11 @@ class AttentionObjective:
             sample_weight = np.ones(len(X))
         self.sample_weight = np.array(to_numpy(sample_weight), dtype=np.float64)
         if backend == "auto":
-            backend = "cpu" if has_cpu_kernel(X, activation, loss) else "generic"
+            backend = "generic"
+            if has_cpu_kernel(X, activation, loss):
+                backend = "cpu"
+            elif has_cuda_kernel(X, activation, loss):
+                backend = "cuda"
         self.backend = backend
         self._n_threads = n_threads
         self._made_kernel = self._made_segments = None
@@ -104,10 +109,12 @@ class AttentionObjective:
     @property
     def _kernel(self):
         if self._made_kernel is None:
-            build = _cpu.FusedKernel if self.loss.n_outputs is None else MultinomialKernel
-            self._made_kernel = build(
-                self.X, self.y, self.sample_weight, loss=self.loss, n_threads=self._n_threads
-            )
+            data = self.X, self.y, self.sample_weight
+            if self.backend == "cuda":
+                self._made_kernel = CudaKernel(*data, loss=self.loss)
+            else:
+                build = _cpu.FusedKernel if self.loss.n_outputs is None else MultinomialKernel
+                self._made_kernel = build(*data, loss=self.loss, n_threads=self._n_threads)
         return self._made_kernel
 
     @property
@@ -174,7 +181,7 @@ class AttentionObjective:
         intercept_gradient : float, or ndarray of shape (K,) for a loss of K outputs
         offset_gradient : float
         """
-        if self.backend == "cpu":
+        if self.backend in ("cpu", "cuda"):
             return self._kernel.deviance(activation_at(self.activation, parameters), *parameters[:3])
         return self._deviance(self.X, self._segments, self.y, self.sample_weight, parameters)
 
