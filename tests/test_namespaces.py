@@ -122,8 +122,18 @@ def test_other_forms_of_x(move):
     rows = SoftmaxAttentionRegressor().fit(move(dense[:, 0]), y)
     assert is_where(rows.predict(move(dense[:, 0])), move(dense))
     assert rows.n_features_in_ == 3
-    listed = SoftmaxAttentionRegressor().fit([move(sequence) for sequence in dense], y)
-    assert isinstance(listed.predict([move(sequence) for sequence in dense]), np.ndarray)
+    sequences = [move(sequence) for sequence in dense]
+    listed = SoftmaxAttentionRegressor().fit(sequences, y)
+    assert is_where(listed.key_, move(dense))
+    for method in ("predict", "transform"):
+        assert isinstance(getattr(listed, method)(sequences), np.ndarray)
+    assert isinstance(listed.attention_weights(sequences).values, np.ndarray)
+    np.testing.assert_allclose(listed.predict(sequences), expected, atol=1e-6)
+    assert cross_val_predict(SoftmaxAttentionRegressor(), sequences, y, cv=3).shape == (30,)
+    with pytest.raises(ValueError, match="same number of features D"):
+        SoftmaxAttentionRegressor().fit([move(dense[0]), move(dense[1, :, :2])], y[:2])
+    mixed = SoftmaxAttentionRegressor().fit([sequences[0], *dense[1:]], y)
+    assert isinstance(mixed.key_, np.ndarray)
     whole = SoftmaxAttentionRegressor().fit(move(np.arange(90).reshape(30, 3)), y)
     assert whole.key_.dtype == move(dense).dtype
 

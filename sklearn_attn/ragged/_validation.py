@@ -33,7 +33,8 @@ def check_ragged(X, *, dtype=_FLOATS, ensure_finite=True):
     RaggedArray
         With a C-ordered, aligned buffer of native byte order; the user's own buffer where it already
         is one. A RaggedArray or an array whose tokens are CuPy's stays there; so do those of other
-        namespaces where scikit-learn's ``array_api_dispatch`` is on, and otherwise they become NumPy's.
+        namespaces where scikit-learn's ``array_api_dispatch`` is on, and otherwise they become NumPy's. The
+        same goes for a list of (L_i, D) arrays of one namespace.
 
     Raises
     ------
@@ -176,6 +177,8 @@ def _pack_list(X):
     """Read a list by its first element: sequences (2-D), or rows of single tokens (1-D)."""
     if not len(X):
         raise ValueError("Found array with 0 sample(s): X is an empty list; pass at least one (L, D) array.")
+    if stays_in_namespace(X[0]) and (packed := _pack_foreign_list(X)) is not None:
+        return packed
     if _ndim(X[0]) >= 2 or any(_ndim(x) >= 2 for x in X):
         return _conversion.from_list(X)
     try:
@@ -240,6 +243,17 @@ def _pack_foreign(X):
     if X.ndim == 2:
         return X, np.arange(X.shape[0] + 1)
     return _pack_array(to_numpy(X))  # for its messages
+
+
+def _pack_foreign_list(X):
+    """Join a list of (L_i, D) arrays of one other namespace there; None where it is no such list."""
+    xp = array_namespace(X[0])
+    for x in X:
+        if not stays_in_namespace(x) or array_namespace(x) is not xp or x.ndim != 2:
+            return None
+        if x.shape[1] != X[0].shape[1]:
+            return None
+    return xp.concat(list(X), axis=0), np.cumsum([0, *(x.shape[0] for x in X)])
 
 
 def _ndim(x):

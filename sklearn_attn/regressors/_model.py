@@ -106,8 +106,9 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             one for softmax and softplus.
         """
         check_is_fitted(self)
+        given = X
         X, _, weights, _ = self._attend(X, along=self.key_)
-        return RaggedArray(self._cast(weights, X)[:, None], X.offsets)
+        return RaggedArray(self._cast(weights[:, None], X, given), X.offsets)
 
     def token_contributions(self, X):
         """Compute what every token adds to the prediction, sigma(chi)_l z_l.
@@ -124,9 +125,10 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             prediction; of a classifier the decision function, and of one with K > 2 classes sequence i is an
             (L_i, K) array, a column per class.
         """
+        given = X
         X, _, weights, token_values = self._attend(X)
         token_values = token_values if token_values.ndim == 2 else token_values[:, None]
-        return RaggedArray(self._cast(weights[:, None] * token_values, X), X.offsets)
+        return RaggedArray(self._cast(weights[:, None] * token_values, X, given), X.offsets)
 
     def transform(self, X):
         """Compute the attended vector sum_l sigma(chi)_l X_l of every sequence.
@@ -143,19 +145,21 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             ``intercept_ + transform(X) @ value_.T / sqrt(D)``.
         """
         check_is_fitted(self)
+        given = X
         X, _, weights, _ = self._attend(X, along=self.key_)
-        return self._cast(pool(X, weights), X)
+        return self._cast(pool(X, weights), X, given)
 
     def _outputs(self, X):
         """Compute b + sigma(chi)^T z, of shape (n,), or (n, K) where there are K values."""
         check_is_fitted(self)
+        given = X
         if self.value_.ndim == 1:
             X, segments, weights, token_values = self._attend(X)
-            return self._cast(segments.sum(weights * token_values) + self.intercept_, X)
+            return self._cast(segments.sum(weights * token_values) + self.intercept_, X, given)
         X, _, weights, _ = self._attend(X, along=self.key_)
         attended = pool(X, weights)  # fewer numbers than K values of every token
         value, intercept = (like(parameters, attended) for parameters in (self.value_, self.intercept_))
-        return self._cast(attended @ value.T / math.sqrt(X.n_features) + intercept, X)
+        return self._cast(attended @ value.T / math.sqrt(X.n_features) + intercept, X, given)
 
     def _attend(self, X, along=None):
         """Return X validated, its segments, and weights and values of its tokens, `along` a direction."""
@@ -166,8 +170,10 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return X, segments, segments.map(self._fitted_activation().weights, scores), token_values
 
     @staticmethod
-    def _cast(result, X):
-        return array_namespace(result).astype(result, X.values.dtype, copy=False)
+    def _cast(result, X, given):
+        """Give a result the dtype of the tokens; that of a list goes to the host, where parts are joined."""
+        result = array_namespace(result).astype(result, X.values.dtype, copy=False)
+        return to_numpy(result) if isinstance(given, list | tuple) else result
 
 
 class AttentionRegressorMixin(RegressorMixin):
