@@ -20,6 +20,8 @@ _MAX_TILE = 64  # rows: one thread finishes a sequence of so many tokens
 # Numbers in shared memory beside the rows of a tile: of a token, of a feature, of a thread, and others.
 _PER_TOKEN, _PER_FEATURE, _PER_THREAD, _OTHERS = 4, 2, 3, 8
 _N_SUMS = 3
+# What the kernels have branches for.
+_ACTIVATIONS, _LOSSES = {"softmax", "linear", "erf", "softplus"}, {"squared", "logistic"}
 
 
 def tile_rows(X, shared_bytes, n_threads=_THREADS):
@@ -31,10 +33,9 @@ def tile_rows(X, shared_bytes, n_threads=_THREADS):
 
 def has_cuda_kernel(X, activation, loss=SQUARED_ERROR):
     """Whether there is a fused kernel on the GPU for the buffer, the activation and the loss."""
-    if not is_cupy_array(X.values) or activation.name not in ACTIVATION_CODES:
+    if not is_cupy_array(X.values) or activation.name not in _ACTIVATIONS or loss.name not in _LOSSES:
         return False
-    known = loss.n_outputs is None and loss.name in LOSS_CODES
-    return known and tile_rows(X, CudaDevice.shared_bytes_of(X.values)) > 0
+    return tile_rows(X, CudaDevice.shared_bytes_of(X.values)) > 0
 
 
 def source():
@@ -87,7 +88,7 @@ class CudaKernel:
         Parameters
         ----------
         activation : Activation
-            One that `ACTIVATION_CODES` names.
+            One that the kernels have a branch for.
         key, value : ndarray of float64 of shape (D,)
         intercept : float
 
