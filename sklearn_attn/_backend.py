@@ -19,7 +19,9 @@ __all__ = [
     "is_array_api",
     "is_cupy_array",
     "is_numpy_array",
+    "norm",
     "stays_in_namespace",
+    "sum_of_squares",
     "to_device",
     "to_numpy",
 ]
@@ -115,6 +117,37 @@ def to_device(x, name):
     except ImportError as error:
         raise ImportError("Arrays on a GPU need CuPy: pip install 'sklearn_attn[gpu]'.") from error
     return cupy.asarray(x if is_cupy_array(x) else to_numpy(x))
+
+
+def norm(x):
+    """Euclidean norm of a vector, as a float on the host.
+
+    Parameters
+    ----------
+    x : array of shape (n,)
+
+    Returns
+    -------
+    float
+    """
+    return math.sqrt(sum_of_squares(x))
+
+
+def sum_of_squares(x):
+    """Sum of the squares of all elements, as a float on the host.
+
+    Parameters
+    ----------
+    x : array of floats
+
+    Returns
+    -------
+    float
+    """
+    if is_numpy_array(x):
+        return float(np.vdot(x, x))
+    flat = array_namespace(x).reshape(x, (-1,))
+    return float(flat @ flat)
 
 
 def erf(x):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .objective import AttentionObjective, gauss_newton_matrix, moments
+from .objective import AttentionObjective, gauss_newton_matrix, moments, on_host
 from .ragged import check_ragged
 from .regressors._base import BaseAttentionRegressor
 from .regressors._callbacks import FitTask
@@ -170,7 +170,7 @@ class _Partition:
                 self.X, self.y, activation, alpha_key=0.0, alpha_value=0.0, sample_weight=self.sample_weight,
                 token_moments=np.ones((2, self.X.n_features)), n_threads=_threads_of_worker(),
             )  # fmt: skip
-        return self.objective.deviance(parameters)
+        return on_host(self.objective.deviance(parameters))
 
     def gauss_newton_matrix(self, *point):
         with single_threaded_blas():

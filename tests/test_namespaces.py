@@ -1,5 +1,6 @@
 """Estimators on arrays of other namespaces: what they compute, and where."""
 
+import math
 import pickle
 
 import array_api_strict
@@ -95,6 +96,36 @@ def test_the_same_fit_there(estimator, data, move):
         assert is_where(result.values, moved.values), method
         np.testing.assert_allclose(to_numpy(result.values), getattr(here, method)(X).values, atol=20 * atol)
     assert there.score(moved, move(y)) == pytest.approx(here.score(X, y), abs=0.02 if classifies else 1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name != "descent"])
+def test_iterations_move_no_vectors(name, monkeypatch):
+    """Between host and device only scalars travel in an iteration."""
+    X, y = SLRDataset("spiked", n_features=60, signal=9.0, length=(1, 2), random_state=0).sample(100)
+    y = np.digitize(y, [-0.5, 0.5]) if "classifier" in name else y
+    moved, sizes = RaggedArray(strict(X.values, "device1"), X.offsets), []
+    Array, asarray = type(moved.values), array_api_strict.asarray
+    to_device = Array.to_device
+
+    def download(self, target, /, **options):
+        sizes.append(math.prod(self.shape))
+        return to_device(self, target, **options)
+
+    def upload(x, /, **options):
+        sizes.append(np.size(x) if isinstance(x, np.ndarray) else 0)
+        return asarray(x, **options)
+
+    monkeypatch.setattr(Array, "to_device", download)
+    monkeypatch.setattr(array_api_strict, "asarray", upload)
+    vectors = []
+    for max_iter in (3, 9):
+        sizes.clear()
+        model = clone(ESTIMATORS[name]).set_params(max_iter=max_iter, tol=1e-12).fit(moved, y)
+        assert model.n_iter_ == max_iter
+        vectors.append(sorted(size for size in sizes if size >= 60))
+    assert vectors[0] == vectors[1]
+    assert len(vectors[0]) > 2  # the fitted attributes at least: the counters count
 
 
 def test_x_decides(data, move):

@@ -5,7 +5,7 @@ from ._coordinates import AttentionParameters, like
 from ._curvature import curvature_cost, gauss_newton_matrix
 from ._losses import LogLoss, MultinomialLogLoss
 from ._moments import moments
-from ._objective import AttentionObjective
+from ._objective import AttentionObjective, on_host
 from ._projection import pool, project
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "gauss_newton_matrix",
     "like",
     "moments",
+    "on_host",
     "pool",
     "project",
     "shared_pass",

@@ -10,13 +10,10 @@ import math
 
 import numpy as np
 
-from .._backend import to_numpy
 from .._compiled import ACTIVATION_CODES, SQUARED, jit
-from ..ragged import Segments
 from ._blocks import BlockKernel, as_float64
-from ._coordinates import activation_at
-from ._objective import generic_deviance, has_cpu_kernel
-from ._projection import project
+from ._generic_batch import GenericBatch
+from ._objective import has_cpu_kernel
 from ._sequences import SCRATCH_ROWS, coefficients, number_tokens
 
 
@@ -77,13 +74,7 @@ class BatchKernel(BlockKernel):
     n_threads : int, optional
         By default `_compiled.available_threads`, fewer for small X.
 
-    Attributes
-    ----------
-    reads_at_once : bool
-        Whether X is read once for all problems, or once for each.
     """
-
-    reads_at_once = True
 
     def __init__(self, X, y, sample_weights, *, n_threads=None):
         super().__init__(X, n_threads)
@@ -136,38 +127,6 @@ class BatchKernel(BlockKernel):
             for b, (error, intercept_gradient, offset_gradient) in enumerate(sums.tolist())
         ]
         return terms, predictions
-
-
-class GenericBatch:
-    """What `BatchKernel` does, problem by problem in plain array operations, for arrays of any namespace."""
-
-    reads_at_once = False
-
-    def __init__(self, X, y, sample_weights):
-        self.X, self.y, self.sample_weights = X, y, sample_weights
-        self._segments = Segments(X.offsets, X.values)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc_info):
-        self.close()
-
-    def close(self):
-        """Hold nothing that needs an end."""
-
-    def deviances(self, activation, parameters, rows):
-        """Evaluate the squared errors, their gradients and the predictions; see `BatchKernel`."""
-        terms = [
-            generic_deviance(self.X, self._segments, self.y, self.sample_weights[row], activation, problem)
-            for problem, row in zip(parameters, rows, strict=True)
-        ]
-        return terms, np.stack([self._predict(activation, problem) for problem in parameters])
-
-    def _predict(self, activation, problem):
-        scores, token_values = project(self.X, problem.key, problem.value)
-        weights = self._segments.map(activation_at(activation, problem).weights, scores)
-        return to_numpy(self._segments.sum(weights * token_values)) + problem.intercept
 
 
 def shared_pass(X, y, sample_weights, activation):

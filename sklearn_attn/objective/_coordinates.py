@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._backend import array_namespace, device, to_numpy
+from .._backend import array_namespace, device, is_array_api, is_numpy_array, to_numpy
 from ._losses import SQUARED_ERROR, refuse_overflow
 
 # A feature whose spread is a smaller share of its mean than this is constant but for rounding.
@@ -16,14 +16,16 @@ _FAR = 1e3
 class AttentionParameters(NamedTuple):
     """The parameters of f(X) = b + sigma(X k / sqrt(D))^T X v / sqrt(D), by name.
 
+    Where a solver works they are in the namespace and on the device of the tokens.
+
     Attributes
     ----------
-    key : ndarray of float64 of shape (D,)
+    key : array of float64 of shape (D,)
         k.
-    value : ndarray of float64 of shape (D,)
+    value : array of float64 of shape (D,)
         v; of shape (K, D) for a loss of K outputs, which share the key.
     intercept : float
-        b; an ndarray of shape (K,) for K outputs.
+        b; an array of shape (K,) for K outputs.
     offset : float
         The constant c that erf adds to the scores; 0 for other activations.
     """
@@ -62,6 +64,8 @@ class Coordinates:
     alpha_key, alpha_value : float
     fit_intercept, fit_offset : bool
     loss : Loss, default=SQUARED_ERROR
+    tokens : array, optional
+        theta and the parameters are in its namespace and on its device; by default in NumPy.
 
     Attributes
     ----------
@@ -69,16 +73,16 @@ class Coordinates:
         2 D, and one each for an intercept and an offset that are fitted; D + K D and K + 1 for K outputs.
     value_part, intercept_part : slice
         Where v and b stand in theta; the latter is empty where there is none.
-    centre : ndarray of float64 of shape (D,)
+    centre : array of float64 of shape (D,)
         m / sqrt(D).
-    unit : ndarray of shape (size,)
+    unit : array of float64 of shape (size,)
         What theta is multiplied with; of all that stands here it alone depends on the penalties.
-    null_intercept : float or ndarray of shape (K,)
+    null_intercept : float or array of shape (K,)
         The best b where v = 0; 0 without an intercept.
     target_scale : float
         s_y.
     curvature : float or ndarray of shape (K,)
-        h.
+        h, on the host.
     objective_scale : float
         2 W s_y^2.
     far_features : ndarray of int
@@ -93,9 +97,11 @@ class Coordinates:
 
     def __init__(
         self, token_moments, y, sample_weight, activation, alpha_key, alpha_value, fit_intercept, fit_offset,
-        loss=SQUARED_ERROR,
+        loss=SQUARED_ERROR, tokens=None,
     ):  # fmt: skip
         mean, mean_square = token_moments
+        self._like = np.empty(0) if tokens is None else tokens
+        self._xp = array_namespace(self._like)
         D = self._n_features = mean.size
         self._n_outputs = loss.n_outputs
         K = 1 if loss.n_outputs is None else loss.n_outputs
@@ -107,22 +113,21 @@ class Coordinates:
         total = float(sample_weight.sum())
         if not math.isfinite(2.0 * total):
             raise ValueError("The sum of the weights overflows: divide them by a typical size.")
-        self.null_intercept, self.target_scale, self.curvature = loss.null_model(
-            y, sample_weight, fit_intercept
-        )
+        null_intercept, self.target_scale, self.curvature = loss.null_model(y, sample_weight, fit_intercept)
+        self.null_intercept = null_intercept if np.ndim(null_intercept) == 0 else self.asarray(null_intercept)
         self.objective_scale = 2.0 * total * self.target_scale**2
         refuse_overflow(self.objective_scale, "y")
         refuse_overflow(mean_square.sum(), "X")
         variance = np.maximum(mean_square - mean**2, (_ROUNDING * mean) ** 2)
         is_centred = activation.normalised and fit_intercept
-        self.centre = mean / math.sqrt(D) if is_centred else np.zeros(D)
+        self.centre = self.asarray(mean / math.sqrt(D) if is_centred else np.zeros(D))
         key_penalty = D * alpha_key / (total * self.target_scale**2)
         key_square = variance if activation.name == "softmax" else mean_square
         is_far = (np.abs(mean) > _FAR * np.sqrt(variance)) & (variance > (1.01 * _ROUNDING * mean) ** 2)
         self.far_features = np.flatnonzero(is_far & (activation.name != "softmax" or not is_centred))
         value_square = variance if is_centred else mean_square
         curvatures = np.atleast_1d(self.curvature)
-        self.unit = np.concatenate(
+        unit = np.concatenate(
             [
                 _inverse_root(key_square + key_penalty) * math.sqrt(D),
                 *(
@@ -134,25 +139,32 @@ class Coordinates:
                 [1.0] * fit_offset,
             ]
         )
+        self.unit = self.asarray(unit)
+
+    def asarray(self, x):
+        """Put numbers where theta is: an array of float64."""
+        return like(x, self._like, "float64")
 
     def null_parameters(self, offset):
         """Return k = v = 0 with the best b, and c = offset, as AttentionParameters."""
         D, K = self._n_features, self._n_outputs
-        value = np.zeros(D if K is None else (K, D))
-        return AttentionParameters(np.zeros(D), value, self.null_intercept, offset)
+        key, value = (self.asarray(np.zeros(shape)) for shape in (D, D if K is None else (K, D)))
+        return AttentionParameters(key, value, self.null_intercept, offset)
 
     def pack(self, parameters):
-        """Turn AttentionParameters into theta."""
-        intercept = parameters.intercept + parameters.value @ self.centre
-        return self._join(parameters._replace(intercept=intercept)) / self.unit
+        """Turn AttentionParameters, wherever they are, into theta."""
+        key, value = map(self.asarray, parameters[:2])
+        intercept = parameters.intercept if value.ndim == 1 else self.asarray(parameters.intercept)
+        intercept = intercept + value @ self.centre
+        return self._join(AttentionParameters(key, value, intercept, parameters.offset)) / self.unit
 
     def unpack(self, theta):
         """Turn theta into AttentionParameters."""
         D, K = self._n_features, self._n_outputs
         flat = theta * self.unit
         value, intercept = flat[self.value_part], flat[self.intercept_part]
-        value = value if K is None else value.reshape((K, D))
-        intercept = intercept - value @ self.centre if self._fit_intercept else np.zeros(K or 1)
+        value = value if K is None else self._xp.reshape(value, (K, D))
+        intercept = intercept - value @ self.centre if self._fit_intercept else self.asarray(np.zeros(K or 1))
         if K is None:
             intercept = float(intercept[0])
         offset = float(flat[-1]) if self._fit_offset else self._fixed_offset
@@ -160,16 +172,18 @@ class Coordinates:
 
     def pull_back(self, gradient):
         """Turn the derivatives with respect to AttentionParameters into those with respect to theta."""
-        value = gradient.value - np.multiply.outer(gradient.intercept, self.centre)
-        return self._join(gradient._replace(value=value)) * self.unit
+        several = self._n_outputs is not None
+        shift = gradient.intercept[:, None] * self.centre if several else gradient.intercept * self.centre
+        return self._join(gradient._replace(value=gradient.value - shift)) * self.unit
 
     def _join(self, parameters):
-        return np.concatenate(
+        intercept, offset = ([parameters.intercept] * self._fit_intercept), [parameters.offset]
+        return self._xp.concat(
             [
                 parameters.key,
-                np.ravel(parameters.value),
-                *([np.atleast_1d(parameters.intercept)] * self._fit_intercept),
-                [parameters.offset] * self._fit_offset,
+                self._xp.reshape(parameters.value, (-1,)),
+                *(self._xp.reshape(self.asarray(b), (-1,)) for b in intercept),
+                *([self.asarray(offset)] * self._fit_offset),
             ]
         )
 
@@ -178,6 +192,10 @@ def like(x, values, dtype=None):
     """Move a vector to the namespace and device of the tokens, and to their dtype, or to the one named."""
     xp = array_namespace(values)
     dtype = values.dtype if dtype is None else getattr(xp, dtype)
+    if is_numpy_array(values):
+        return np.asarray(to_numpy(x), dtype=dtype)
+    if is_array_api(x) and array_namespace(x) is xp and device(x) == device(values):
+        return xp.astype(x, dtype, copy=False)
     return xp.asarray(to_numpy(x), dtype=dtype, device=device(values))
 
 

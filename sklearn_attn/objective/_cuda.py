@@ -1,8 +1,8 @@
 """The fused pass of `_cpu` on a GPU: one read of X per evaluation.
 
 The kernels are in `_cuda_pass.cu`. The tokens are split evenly over blocks of threads, as `_cpu` splits them
-over threads, so that long sequences are shared and short ones are not cut. Parameters and gradients, 2 D
-numbers each, travel between host and device in every evaluation.
+over threads, so that long sequences are shared and short ones are not cut. Parameters and gradients stay on
+the device; three sums travel to the host in an evaluation.
 """
 
 import math
@@ -89,14 +89,14 @@ class CudaKernel:
         ----------
         activation : Activation
             One that the kernels have a branch for.
-        key, value : ndarray of float64 of shape (D,)
+        key, value : array of float64 of shape (D,)
+            On the device, as the gradients.
         intercept : float
 
         Returns
         -------
         deviance : float
-        key_gradient, value_gradient : ndarray of float64 of shape (D,)
-            On the host.
+        key_gradient, value_gradient : array of float64 of shape (D,)
         intercept_gradient, offset_gradient : float
         """
         D, n = self.X.n_features, self.n_blocks
@@ -118,7 +118,7 @@ class CudaKernel:
                 self._sample_weight, loss, normalised, np.float64(intercept), np.int32(D), self._part_stats,
                 self._part_sums, self._gradients[n:], self._scalars[n:],
             )  # fmt: skip
-        gradient = self.device.to_host(self._gradients.sum(axis=0)) * scale
+        gradient = self._gradients.sum(axis=0) * scale
         deviance, intercept_gradient, offset_gradient = self.device.to_host(
             self._scalars.sum(axis=0)
         ).tolist()

@@ -10,8 +10,8 @@ import math
 from .._backend import array_namespace
 from ._losses import SQUARED_ERROR
 
-# Numbers of float32 tokens that are copied at a time.
-_BLOCK_NUMBERS = 2**22
+# Numbers of float32 tokens that are copied at a time, and the share of X that may be where that is more.
+_BLOCK_NUMBERS, _BLOCK_SHARE = 2**22, 1 / 32
 
 
 def project(values, key, value):
@@ -36,13 +36,18 @@ def project(values, key, value):
     return scores * scale, token_values * scale
 
 
+def block_numbers(values):
+    """Return how many numbers of the tokens may be copied at a time."""
+    return max(_BLOCK_NUMBERS, int(_BLOCK_SHARE * math.prod(values.shape)))
+
+
 def _blocks(values):
     """Yield the tokens in blocks of float64."""
     xp = array_namespace(values)
     if values.dtype == xp.float64:
         yield values
         return
-    n = max(1, _BLOCK_NUMBERS // values.shape[1])
+    n = max(1, block_numbers(values) // values.shape[1])
     for start in range(0, values.shape[0], n):
         yield xp.astype(values[start : min(start + n, values.shape[0]), :], xp.float64)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._backend import is_numpy_array, to_numpy
+from .._backend import is_numpy_array, norm, sum_of_squares, to_numpy
 from .._compiled import ACTIVATION_CODES, LOSS_CODES
 from ..ragged import Segments
 from . import _cpu, _generic
@@ -82,7 +82,7 @@ class AttentionObjective:
                 backend = "cuda"
         self.backend = backend
         self._n_threads = n_threads
-        self._made_kernel = self._made_segments = None
+        self._made_kernel = self._made_form = None
         if token_moments is None:
             token_moments = [moment[0] for moment in moments(X, self.sample_weight[None, :], n_threads)]
         self.coordinates = Coordinates(
@@ -95,6 +95,7 @@ class AttentionObjective:
             fit_intercept,
             fit_offset,
             loss,
+            X.values,
         )
         self.n_parameters = self.coordinates.size
 
@@ -118,10 +119,10 @@ class AttentionObjective:
         return self._made_kernel
 
     @property
-    def _segments(self):
-        if self._made_segments is None:
-            self._made_segments = Segments(self.X.offsets, self.X.values)
-        return self._made_segments
+    def _form(self):
+        if self._made_form is None:
+            self._made_form = GenericForm(self.X, self.y, self.sample_weight, self.loss)
+        return self._made_form
 
     def pack(self, parameters):
         """Turn AttentionParameters into the flat vector theta of shape (n_parameters,)."""
@@ -136,12 +137,14 @@ class AttentionObjective:
 
         Parameters
         ----------
-        theta : ndarray of float64 of shape (n_parameters,)
+        theta : array of float64 of shape (n_parameters,)
+            In the namespace and on the device of X.
 
         Returns
         -------
         float
-        ndarray of float64 of shape (n_parameters,)
+        array of float64 of shape (n_parameters,)
+            Likewise.
         """
         return self.scale(*self.evaluate(self.unpack(theta)))
 
@@ -177,13 +180,13 @@ class AttentionObjective:
         Returns
         -------
         deviance : float
-        key_gradient, value_gradient : ndarray of float64 of the shapes of k and v
-        intercept_gradient : float, or ndarray of shape (K,) for a loss of K outputs
+        key_gradient, value_gradient : array of float64 of the shapes of k and v
+        intercept_gradient : float, or array of shape (K,) for a loss of K outputs
         offset_gradient : float
         """
         if self.backend in ("cpu", "cuda"):
             return self._kernel.deviance(activation_at(self.activation, parameters), *parameters[:3])
-        return self._deviance(self.X, self._segments, self.y, self.sample_weight, parameters)
+        return self._form.deviance(self.activation, parameters)
 
     def penalise(self, parameters, deviance, *gradient):
         """Add the penalty to the deviance and its derivatives.
@@ -203,14 +206,14 @@ class AttentionObjective:
         key_gradient, value_gradient, intercept_gradient, offset_gradient = gradient
         key, value = parameters.key, parameters.value
         # sum_i w_i d(y_i, b + sigma(chi_i)^T z_i) + alpha_key |k|^2 + alpha |v|^2
-        objective = deviance + self.alpha_key * (key @ key) + self.alpha_value * np.vdot(value, value)
+        objective = deviance + self.alpha_key * sum_of_squares(key) + self.alpha_value * sum_of_squares(value)
         gradient = AttentionParameters(
             key_gradient + 2.0 * self.alpha_key * key,
             value_gradient + 2.0 * self.alpha_value * value,
             intercept_gradient,
             offset_gradient,
         )
-        return float(objective), gradient
+        return objective, gradient
 
     def batch_gradient(self, batch, parameters):
         """Evaluate the gradient of sum_{i in batch} w_i d(y_i, b + sigma(chi_i)^T z_i).
@@ -224,12 +227,10 @@ class AttentionObjective:
         Returns
         -------
         AttentionParameters
-            The derivatives with respect to k, v, b and c, as in `evaluate`, without the penalty.
+            The derivatives with respect to k, v, b and c, as in `evaluate`, without the penalty; on the host.
         """
-        X = self.X[batch]
-        segments = Segments(X.offsets, X.values)
-        terms = self._deviance(X, segments, self.y[batch], self.sample_weight[batch], parameters)
-        return AttentionParameters(*terms[1:])
+        form = GenericForm(self.X[batch], self.y[batch], self.sample_weight[batch], self.loss)
+        return AttentionParameters(*on_host(form.deviance(self.activation, parameters)[1:]))
 
     def gauss_newton(self, theta):
         """Compute the Gauss-Newton matrix at theta; the work of many passes, two of which read X.
@@ -254,44 +255,41 @@ class AttentionObjective:
 
     def stop_criterion(self, theta):
         """Compute the Euclidean norm of the gradient of J / (2 W s_y^2) at theta."""
-        return float(np.linalg.norm(self.value_and_gradient(theta)[1]))
+        return norm(self.value_and_gradient(theta)[1])
 
     def original_units(self, value):
         """Turn a value of J / (2 W s_y^2) into one of J."""
         return value * self.coordinates.objective_scale
 
-    def _deviance(self, X, segments, y, sample_weight, parameters):
-        return generic_deviance(X, segments, y, sample_weight, self.activation, parameters, self.loss)
 
-
-def generic_deviance(X, segments, y, sample_weight, activation, parameters, loss=SQUARED_ERROR):
-    """Evaluate the deviance on X, and its gradient in float64 on the host, by plain array operations.
+class GenericForm:
+    """The deviance of some sequences by plain array operations, where their tokens are.
 
     Parameters
     ----------
     X : RaggedArray
-    segments : Segments
     y, sample_weight : ndarray of float64 of shape (n,)
-    activation : Activation
-    parameters : AttentionParameters
     loss : Loss, default=SQUARED_ERROR
-
-    Returns
-    -------
-    As `AttentionObjective.deviance`.
     """
-    key, value, y, sample_weight = (
-        like(x, X.values, "float64") for x in (parameters.key, parameters.value, y, sample_weight)
-    )
-    intercept = parameters.intercept
-    if value.ndim == 2:
-        intercept = like(intercept, X.values, "float64")
-    deviance, *gradient, offset_gradient = _generic.deviance(
-        X.values, segments, y, sample_weight, activation_at(activation, parameters), key, value, intercept,
-        loss,
-    )  # fmt: skip
-    gradient = [g if isinstance(g, float) else to_numpy(g).astype(np.float64) for g in gradient]
-    return (deviance, *gradient, offset_gradient)
+
+    def __init__(self, X, y, sample_weight, loss=SQUARED_ERROR):
+        self._values, self._loss = X.values, loss
+        self._segments = Segments(X.offsets, X.values)
+        self._y, self._sample_weight = (like(x, X.values, "float64") for x in (y, sample_weight))
+
+    def deviance(self, activation, parameters):
+        """Evaluate the deviance and its derivatives; as `AttentionObjective.deviance`."""
+        key, value = (like(x, self._values, "float64") for x in parameters[:2])
+        intercept = parameters.intercept if value.ndim == 1 else like(parameters.intercept, key)
+        return _generic.deviance(
+            self._values, self._segments, self._y, self._sample_weight, activation_at(activation, parameters),
+            key, value, intercept, self._loss,
+        )  # fmt: skip
+
+
+def on_host(terms):
+    """Copy the arrays among the terms of a deviance to the host."""
+    return tuple(term if isinstance(term, float) else to_numpy(term) for term in terms)
 
 
 def has_cpu_kernel(X, activation, loss=SQUARED_ERROR):

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .._backend import to_numpy
 from ..ragged import check_ragged
 from ..solvers import single_threaded_blas
 from ._attention import (
@@ -133,7 +134,7 @@ class BaseAttentionRegressorCV(AttentionRegressorMixin, CallbackSupportMixin, At
                 for i, fit in enumerate(fits[:-1]):
                     scores[(*place, i)] = scorer(
                         i,
-                        fit.predictions,
+                        to_numpy(fit.predictions),
                         lambda fit=fit, penalties=penalties: self._model_of(X, checked, fit, *penalties),
                     )
                 on_all_data[place] = replace(fits[-1].result, state=None)

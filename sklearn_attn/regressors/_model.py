@@ -82,7 +82,7 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             key, value = (like(vector, values) for vector in parameters[:2])
         intercept = parameters.intercept
         if key.ndim != value.ndim:  # several outputs, of which it does not matter if all rise alike
-            intercept = like(intercept - intercept.mean(), values)
+            intercept = like(intercept - array_namespace(intercept).mean(intercept), values)
         return {"key_": key, "value_": value, "intercept_": intercept}
 
     def _attributes_at(self, objective, theta):

@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 
+from .._backend import array_namespace, norm
 from ..objective import AttentionObjective, curvature_cost, moments, shared_pass
 from ..solvers import SolverResult, lbfgs_steps, run_in_lockstep
 from ._model import order, refuse_overflow
@@ -28,10 +29,10 @@ class PathFit:
     ----------
     objective : AttentionObjective
     result : SolverResult
-    gradient : ndarray of float64 of shape (n_parameters,)
+    gradient : array of float64 of shape (n_parameters,)
         At the result, in the solver's coordinates.
-    predictions : ndarray of float64 of shape (n,)
-        b + f(X_i) of all sequences, whatever their weights.
+    predictions : array of float64 of shape (n,)
+        b + f(X_i) of all sequences, whatever their weights; where X is.
     """
 
     objective: AttentionObjective
@@ -133,7 +134,7 @@ class PenaltyPath:
             min((run for run in runs if (run.penalty, run.row) == place), key=lambda run: order(run.result))
             for place in np.ndindex(len(penalties), R)
         ]
-        elsewhere = [run for run in best if not np.array_equal(run.theta, run.result.params)]
+        elsewhere = [run for run in best if run.theta is not run.result.params]
         if elsewhere:
             self._evaluate(elsewhere, [run.result.params for run in elsewhere])
         self._last_passes = self.n_passes - n_passes
@@ -177,11 +178,11 @@ class PenaltyPath:
         """Evaluate one point for each of some runs in one pass, and note it there."""
         parameters = [run.objective.unpack(theta) for run, theta in zip(runs, thetas, strict=True)]
         terms, predictions = self._pass.deviances(self.activation, parameters, [run.row for run in runs])
-        self.n_passes += 1 if self._pass.reads_at_once else len(runs)
+        self.n_passes += 1
         answers = []
         for b, run in enumerate(runs):
             value, gradient = run.objective.scale(*run.objective.penalise(parameters[b], *terms[b]))
-            run.theta, run.gradient, run.predictions = thetas[b], gradient, predictions[b]
+            run.theta, run.gradient, run.predictions = thetas[b], gradient, predictions[b, :]
             answers.append((value, gradient))
         return answers
 
@@ -209,7 +210,7 @@ def _from_start(start, options):
 def _has_collapsed(fit):
     """Whether a solution is so near k = v = 0 that its neighbours had better start anew."""
     D = fit.objective.X.n_features
-    return np.linalg.norm(fit.result.params[D : 2 * D]) < _COLLAPSED
+    return norm(fit.result.params[D : 2 * D]) < _COLLAPSED
 
 
 def _carry_over(fit, objective):
@@ -225,7 +226,7 @@ def _carry_over(fit, objective):
         Steps and changes of the gradient, likewise.
     """
     D, old, new = objective.X.n_features, fit.objective.coordinates.unit, objective.coordinates.unit
-    rise = np.zeros_like(new)  # of the penalty of every parameter, over 2 W s_y^2
+    rise = array_namespace(new).zeros_like(new)  # of the penalty of every parameter, over 2 W s_y^2
     rise[:D] = objective.alpha_key - fit.objective.alpha_key
     rise[D : 2 * D] = objective.alpha_value - fit.objective.alpha_value
     rise /= objective.coordinates.objective_scale

@@ -6,6 +6,7 @@ point, receive the value and the gradient there, and return the start.
 
 import numpy as np
 
+from .._backend import array_namespace, norm
 from ..solvers import lbfgs_steps, run_in_lockstep
 
 # Pooled tokens tell nothing of y where the gradient of v, of the order of their correlation, is below.
@@ -31,7 +32,8 @@ def starting_points(objective, init, n_init, random_state, offset):
 
     Yields
     ------
-    ndarray of float64 of shape (n_parameters,)
+    array of float64 of shape (n_parameters,)
+        Where the tokens are.
     """
     for steps in start_steps(objective, init, n_init, random_state, offset):
         yield run_in_lockstep([steps], lambda _, thetas: map(objective.value_and_gradient, thetas))[0]
@@ -75,7 +77,7 @@ def _given_start(objective, parameters):
     try:
         point = next(steps)
         while True:
-            theta = theta.copy()
+            theta = _copy(theta)
             theta[part] = point
             value, gradient = yield theta
             point = steps.send((value, gradient[part]))
@@ -101,14 +103,14 @@ def _auto_start(objective, offset):
     D, value_part = objective.X.n_features, objective.coordinates.value_part
     origin = objective.pack(objective.coordinates.null_parameters(offset))
     descent = yield from _value_descent(origin, value_part)
-    if np.linalg.norm(descent) > _NO_SIGNAL:
+    if norm(descent) > _NO_SIGNAL:
         return (yield from _line_search(origin, descent))
     starts = []
     for key in np.random.RandomState(0).standard_normal((_N_KEYS, D)):
-        theta = origin.copy()
-        theta[:D] = _KEY_NORM * key / np.linalg.norm(key)
+        theta = _copy(origin)
+        theta[:D] = objective.coordinates.asarray(_KEY_NORM * key / np.linalg.norm(key))
         descent = yield from _value_descent(theta, value_part)
-        if np.linalg.norm(descent) > _NO_SIGNAL:
+        if norm(descent) > _NO_SIGNAL:
             starts.append((yield from _line_search(theta, descent)))
     best, least = origin, np.inf
     for theta in starts:
@@ -121,7 +123,7 @@ def _auto_start(objective, offset):
 def _value_descent(theta, value_part):
     """Minus the gradient, in the coordinates of v alone."""
     _, gradient = yield theta
-    descent = np.zeros_like(theta)
+    descent = array_namespace(theta).zeros_like(theta)
     descent[value_part] = -gradient[value_part]
     return descent
 
@@ -145,7 +147,12 @@ def _random_start(objective, random_state, offset):
     stream = np.random.RandomState(random_state.randint(np.iinfo(np.int32).max))
     theta = objective.pack(objective.coordinates.null_parameters(offset))
     n = objective.coordinates.value_part.stop
-    theta[:n] = stream.standard_normal(n) / np.sqrt(D)
-    theta[D:n] *= np.repeat(np.sqrt(objective.coordinates.curvature), D)
+    drawn = stream.standard_normal(n) / np.sqrt(D)
+    drawn[D:] *= np.repeat(np.sqrt(objective.coordinates.curvature), D)
+    theta[:n] = objective.coordinates.asarray(drawn)
     yield from ()  # needs no evaluation
     return theta
+
+
+def _copy(theta):
+    return array_namespace(theta).asarray(theta, copy=True)

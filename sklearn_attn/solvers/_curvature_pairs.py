@@ -4,9 +4,10 @@ import numpy as np
 
 from .._compiled import jit
 
-# Pairs of (step, gradient change) kept. The recursion is compiled and costs little beside a pass over X, and
-# pairs save passes: 200 took 143 on review needles at a small penalty, 50 took 191, SciPy with 20 took 240.
-_MOST, _FEWEST, _MEMORY = 200, 20, 2**26
+# Pairs of (step, gradient change) kept, and numbers in them. The recursion is compiled and costs little
+# beside a pass over X, and pairs save passes: 200 took 143 on review needles at a small penalty, 50 took 191,
+# SciPy with 20 took 240.
+_MOST, _FEWEST, _NUMBERS = 200, 20, 2**23
 _FASTMATH = {"reassoc", "contract"}
 
 
@@ -33,6 +34,16 @@ def _second_loop(steps, changes, scales, n, q, shares):
             q[j] += (shares[m] - scales[m] * share) * steps[m, j]
 
 
+def default_size(n_parameters):
+    """Return how many pairs are kept by default: 200, fewer where they would fill more than 64 MB."""
+    return min(max(_NUMBERS // (2 * n_parameters), _FEWEST), _MOST)
+
+
+def is_positive(curvature, square):
+    """Whether s^T y is positive but for rounding, beside y^T y."""
+    return curvature > np.finfo(float).eps * square
+
+
 class CurvaturePairs:
     """The last steps s and changes of the gradient y, as an approximation of the Hessian.
 
@@ -42,12 +53,11 @@ class CurvaturePairs:
     pairs : iterable of (ndarray, ndarray), optional
         Steps and changes, the oldest first; those without positive curvature s^T y are left out.
     size : int, optional
-        How many are kept; by default 200, fewer where they would fill more than 64 MB.
+        How many are kept; by default those of `default_size`.
     """
 
     def __init__(self, n_parameters, pairs=(), size=None):
-        if size is None:
-            size = min(max(_MEMORY // (16 * n_parameters), _FEWEST), _MOST)
+        size = default_size(n_parameters) if size is None else size
         self._steps, self._changes = np.empty((2, size, n_parameters))
         self._scales = np.empty(size)  # 1 / s^T y
         self._n = 0
@@ -64,7 +74,7 @@ class CurvaturePairs:
     def add(self, step, change):
         """Keep a pair, and drop the oldest; leave out one of no positive curvature but for rounding."""
         curvature = float(step @ change)
-        if not curvature > np.finfo(float).eps * float(change @ change):
+        if not is_positive(curvature, float(change @ change)):
             return
         if self._n == self._scales.size:
             for array in (self._steps, self._changes, self._scales):

@@ -8,10 +8,9 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
+from .._backend import array_namespace, norm
+from ._array_pairs import curvature_pairs
 from ._blas import single_threaded_blas
-from ._curvature_pairs import CurvaturePairs
 from ._lockstep import run_in_lockstep
 from ._result import SolverResult
 
@@ -47,8 +46,9 @@ def lbfgs(objective, start, *, max_iter=1000, tol=1e-5, renewal=None, callback=N
     Parameters
     ----------
     objective : object
-        With ``value_and_gradient(theta) -> (float, ndarray)``.
-    start : ndarray of float64 of shape (n_parameters,)
+        With ``value_and_gradient(theta) -> (float, array)``.
+    start : array of float64 of shape (n_parameters,)
+        In the namespace and on the device of the gradient; the vectors of the solver are there too.
     max_iter, tol, renewal, callback
         As in `lbfgs_steps`.
 
@@ -74,14 +74,14 @@ def lbfgs_steps(
 
     Parameters
     ----------
-    start : ndarray of float64 of shape (n_parameters,)
+    start : array of float64 of shape (n_parameters,)
     max_iter : int, default=1000
         Largest number of iterations.
     tol : float, default=1e-5
         The fit has converged when the Euclidean norm of the gradient is at most this.
-    evaluation : (float, ndarray), optional
+    evaluation : (float, array), optional
         Value and gradient at the start, where they are known.
-    pairs : iterable of (ndarray, ndarray), optional
+    pairs : iterable of (array, array), optional
         Curvature that is known, as in `CurvaturePairs`.
     inverse : callable, optional
         The product with an approximate inverse Hessian, from a vector to a vector.
@@ -95,7 +95,7 @@ def lbfgs_steps(
 
     Yields
     ------
-    ndarray of float64 of shape (n_parameters,)
+    array of float64 of shape (n_parameters,)
         A point; the answer to ``send`` is the value and the gradient there.
 
     Returns
@@ -105,45 +105,45 @@ def lbfgs_steps(
     """
     theta = start
     value, gradient = (yield theta) if evaluation is None else evaluation
-    pairs = CurvaturePairs(theta.size, pairs, n_pairs)
+    pairs = curvature_pairs(theta, pairs, n_pairs)
     loss_curve = [value]
-    norm = float(np.linalg.norm(gradient))
-    message = "the start is stationary" if norm <= tol else "converged"
+    stop_crit = norm(gradient)
+    message = "the start is stationary" if stop_crit <= tol else "converged"
     stopped = False
     patience = math.inf if renewal is None else renewal.patience
     next_renewal = patience  # iterations before it
-    while norm > tol and len(loss_curve) <= max_iter:
+    while stop_crit > tol and len(loss_curve) <= max_iter:
         if len(loss_curve) - 1 >= next_renewal:
             patience *= _GROWTH
             next_renewal += patience
             renewed = renewal.inverse_at(theta)
             if renewed is not None:
-                pairs, inverse = CurvaturePairs(theta.size, size=n_pairs), renewed
+                pairs, inverse = curvature_pairs(theta, size=n_pairs), renewed
         found = None
         while found is None:
             direction = pairs.direction(gradient, inverse)
-            step = 1.0 if len(pairs) or inverse is not None else min(1.0, 1.0 / norm)
+            step = 1.0 if len(pairs) or inverse is not None else min(1.0, 1.0 / stop_crit)
             if direction @ gradient < 0.0:
                 found = yield from _line_search(theta, value, gradient, direction, step)
             if found is None:
                 if not len(pairs) and inverse is None:
                     break
                 # once more along the gradient
-                pairs, inverse = CurvaturePairs(theta.size, size=n_pairs), None
+                pairs, inverse = curvature_pairs(theta, size=n_pairs), None
         if found is None:
             break
         new_theta, value, new_gradient = found
         pairs.add(new_theta - theta, new_gradient - gradient)
         theta, gradient = new_theta, new_gradient
-        norm = float(np.linalg.norm(gradient))
+        stop_crit = norm(gradient)
         loss_curve.append(value)
-        stopped = callback is not None and bool(callback(len(loss_curve) - 1, value, norm, theta))
+        stopped = callback is not None and bool(callback(len(loss_curve) - 1, value, stop_crit, theta))
         if stopped:
             break
-    n_iter, converged = len(loss_curve) - 1, norm <= tol
+    n_iter, converged = len(loss_curve) - 1, stop_crit <= tol
     if not converged:
         message = "a callback stopped it" if stopped else _reason(n_iter, max_iter)
-    return SolverResult(theta, value, norm, n_iter, converged, message, loss_curve, pairs, stopped)
+    return SolverResult(theta, value, stop_crit, n_iter, converged, message, loss_curve, pairs, stopped)
 
 
 def _line_search(theta, value, gradient, direction, step):
@@ -154,12 +154,12 @@ def _line_search(theta, value, gradient, direction, step):
 
     Yields
     ------
-    ndarray
+    array
         A point, as `lbfgs_steps`.
 
     Returns
     -------
-    (ndarray, float, ndarray) or None
+    (array, float, array) or None
         The point, the value and the gradient; None where no lower point can be told from rounding.
     """
     slope = float(gradient @ direction)
@@ -167,7 +167,7 @@ def _line_search(theta, value, gradient, direction, step):
     low, high = (0.0, value, slope), None
     for _ in range(_MAX_LINE_SEARCH):
         point = theta + step * direction
-        if np.array_equal(point, theta):
+        if bool(array_namespace(point).all(point == theta)):
             return None
         point_value, point_gradient = yield point
         point_slope = float(point_gradient @ direction)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._backend import norm, to_numpy
 from .._compiled import ACTIVATION_CODES, LOSS_CODES, jit
 from ..objective import AttentionParameters
 from ..objective._cpu import SCRATCH_ROWS, whole_sequences
@@ -42,7 +43,7 @@ class Schedule:
 
 @dataclass
 class SGDState:
-    """Where a descent stands, and all that it needs to go on.
+    """Where a descent stands, and all that it needs to go on; on the host, wherever the tokens are.
 
     Attributes
     ----------
@@ -69,6 +70,7 @@ class SGDState:
     def at(cls, parameters):
         """Start from AttentionParameters."""
         key, value, intercept, offset = parameters
+        key, value = to_numpy(key), to_numpy(value)
         scale = 1.0 / math.sqrt(key.shape[0])
         iterate = np.concatenate([key * scale, value * scale, [intercept, offset]])
         return cls(iterate, np.zeros_like(iterate))
@@ -191,7 +193,7 @@ def _evaluate(objective, state, schedule):
     with np.errstate(over="ignore", invalid="ignore"):
         params = objective.pack(state.parameters)
         value, gradient = objective.value_and_gradient(params)
-        stop_crit = float(np.linalg.norm(gradient))
+        stop_crit = norm(gradient)
     if not (np.isfinite(state.iterate).all() and math.isfinite(value) and math.isfinite(stop_crit)):
         raise ValueError(
             f"Stochastic gradient descent diverged within {state.n_steps} steps: the objective overflows. "

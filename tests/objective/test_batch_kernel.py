@@ -2,13 +2,25 @@
 
 from itertools import pairwise
 
+import array_api_strict
 import numpy as np
 import pytest
 
 from sklearn_attn import RaggedArray
+from sklearn_attn._backend import to_numpy
 from sklearn_attn.activations import ACTIVATIONS
-from sklearn_attn.objective import AttentionObjective, AttentionParameters, _batch, _blocks, _cpu, _curvature
-from sklearn_attn.objective._objective import generic_deviance
+from sklearn_attn.objective import (
+    AttentionObjective,
+    AttentionParameters,
+    _batch,
+    _blocks,
+    _cpu,
+    _curvature,
+    _generic,
+)
+from sklearn_attn.objective._coordinates import activation_at
+from sklearn_attn.objective._generic_batch import GenericBatch
+from sklearn_attn.objective._objective import GenericForm
 from sklearn_attn.ragged import Segments
 
 every = pytest.mark.parametrize("activation", [cls() for cls in ACTIVATIONS.values()], ids=lambda a: a.name)
@@ -38,15 +50,15 @@ def assert_agree(kernel, X, y, weights, parameters, rows, activation):
     assert predictions.shape == (len(parameters), len(X))
     double = X.astype(np.float64)
     segments = Segments(X.offsets, double.values)
-    generic = _batch.GenericBatch(double, y, weights)
     for b, (problem, row) in enumerate(zip(parameters, rows, strict=True)):
-        expected = generic_deviance(double, segments, y, weights[row], activation, problem)
+        expected = GenericForm(double, y, weights[row]).deviance(activation, problem)
         for actual, reference in zip(terms[b], expected, strict=True):
             scale = np.max(np.abs(reference))
-            np.testing.assert_allclose(actual, reference, rtol=1e-10, atol=1e-10 * scale + 1e-12)
-    expected_terms, expected = generic.deviances(activation, parameters, rows)
-    np.testing.assert_allclose(predictions, expected, rtol=1e-10, atol=1e-10)
-    assert expected_terms[0][0] == pytest.approx(terms[0][0], rel=1e-10)
+            np.testing.assert_allclose(to_numpy(actual), reference, rtol=1e-10, atol=1e-10 * scale + 1e-12)
+        scores, token_values = _generic.project(double.values, problem.key, problem.value)
+        weight = segments.map(activation_at(activation, problem).weights, scores)
+        expected = segments.sum(weight * token_values) + problem.intercept
+        np.testing.assert_allclose(to_numpy(predictions[b, :]), expected, rtol=1e-10, atol=1e-10)
 
 
 @every
@@ -61,6 +73,20 @@ def test_agrees_with_the_oracle(monkeypatch, activation, lengths, n_threads, dty
     with _batch.BatchKernel(*data[:3], n_threads=n_threads) as kernel:
         assert kernel.block == max(8, lengths.max())
         assert_agree(kernel, *data, activation)
+
+
+@every
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("block", [None, 200])
+def test_array_operations_agree_with_the_oracle(monkeypatch, activation, lengths, dtype, block):
+    if block is not None:
+        monkeypatch.setattr(_generic, "_BLOCK_NUMBERS", block)
+    X, *rest = problem(lengths, dtype=dtype)
+    values = array_api_strict.asarray(X.values, device=array_api_strict.Device("device1"))
+    kernel = GenericBatch(RaggedArray(values, X.offsets), *rest[:2])
+    assert (len(kernel._blocks) > 1) == (block is not None and len(X) > 1)
+    assert_agree(kernel, X, *rest, activation)
 
 
 @every
@@ -97,7 +123,7 @@ def test_gauss_newton_is_the_curvature_where_residuals_vanish(activation, fit_in
         "fit_offset": activation.has_offset,
     }  # fmt: skip
     chosen = parameters[1]._replace(intercept=parameters[1].intercept * fit_intercept)
-    _, predictions = _batch.GenericBatch(X, y, weights).deviances(activation, [chosen], [0])
+    _, predictions = GenericBatch(X, y, weights).deviances(activation, [chosen], [0])
     # so that residuals vanish; the penalty's own second derivative is exact
     objective = AttentionObjective(X, predictions[0], activation, **options)
     theta = objective.pack(chosen)

@@ -179,7 +179,7 @@ def test_float32_and_other_namespaces(benign):
     for data in (X, strict):
         with PenaltyPath(data, y, weights, get_activation("softmax"), **options) as path:
             fits.append(path.fit([(3.0, 3.0)]))
-            assert (path.n_passes > 30) == (data is strict)  # one per problem
+            assert path.n_passes <= 30  # one for all problems
     for fused, generic in zip(*(fit[0] for fit in fits), strict=True):
         np.testing.assert_allclose(fused.predictions, generic.predictions, atol=1e-5)
 

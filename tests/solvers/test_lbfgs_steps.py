@@ -1,10 +1,13 @@
 """Our own L-BFGS against SciPy's, and several of them in lockstep."""
 
+import array_api_strict
 import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
+from sklearn_attn._backend import to_numpy
 from sklearn_attn.solvers import CurvaturePairs, Renewal, lbfgs_steps, run_in_lockstep
+from sklearn_attn.solvers._array_pairs import curvature_pairs
 
 SCALES, CENTRE = np.logspace(0, 3, 12), np.arange(12.0)
 
@@ -139,28 +142,70 @@ def test_renewals_become_rarer_and_may_fail():
     assert 1 < len(asked) == expected
 
 
-def test_the_recursion_is_the_bfgs_matrix():
+def elsewhere(x):
+    return array_api_strict.asarray(x, device=array_api_strict.Device("device1"))
+
+
+CONTAINERS = {
+    "host": (lambda D, *args: CurvaturePairs(D, *args), np.asarray),
+    "elsewhere": (lambda D, *args: curvature_pairs(elsewhere(np.zeros(D)), *args), elsewhere),
+}
+
+
+@pytest.fixture(params=CONTAINERS)
+def container(request):
+    return CONTAINERS[request.param]
+
+
+def test_the_direction_is_that_of_the_bfgs_matrix(container):
+    make, move = container
     rng = np.random.default_rng(0)
     hessian = np.diag(np.arange(1.0, 6.0))
-    steps = rng.standard_normal((3, 5))
-    pairs = CurvaturePairs(5, [(step, hessian @ step) for step in steps])
-    _, change = list(pairs)[-1]
+    steps = rng.standard_normal((4, 5))
+    kept = make(5, [(move(step), move(hessian @ step)) for step in steps], 3)
+    pairs = [(step, hessian @ step) for step in steps[1:]]
+    _, change = pairs[-1]
     H = np.eye(5) * (steps[-1] @ change) / (change @ change)
     for step, change in pairs:
         rho = 1.0 / (step @ change)
         V = np.eye(5) - rho * np.outer(change, step)
         H = V.T @ H @ V + rho * np.outer(step, step)
     gradient = rng.standard_normal(5)
-    np.testing.assert_allclose(pairs.direction(gradient), -H @ gradient, rtol=1e-10)
+    np.testing.assert_allclose(to_numpy(kept.direction(move(gradient))), -H @ gradient, rtol=1e-10)
 
 
-def test_pairs_are_kept_and_dropped():
-    pairs = CurvaturePairs(2, size=3)
-    pairs.add(np.array([1.0, 0.0]), np.array([-1.0, 0.0]))  # negative curvature
+def test_pairs_are_kept_and_dropped(container):
+    make, move = container
+    pairs = make(2, (), 3)
+    gradient = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(to_numpy(pairs.direction(move(gradient))), -gradient)
+    pairs.add(move(np.array([1.0, 0.0])), move(np.array([-1.0, 0.0])))  # negative curvature
     assert len(pairs) == 0
     for i in range(1, 6):
-        pairs.add(np.array([float(i), 0.0]), np.array([1.0, 0.0]))
-    np.testing.assert_array_equal([step[0] for step, _ in pairs], [3.0, 4.0, 5.0])
+        pairs.add(move(np.array([float(i), 0.0])), move(np.array([1.0, 0.0])))
+    np.testing.assert_array_equal([to_numpy(step)[0] for step, _ in pairs], [3.0, 4.0, 5.0])
+
+
+@pytest.mark.parametrize("function", STARTS, ids=lambda function: function.__name__)
+def test_vectors_may_be_elsewhere(function):
+    """The same iterations with all vectors on another device, from which only products of vectors come back."""
+
+    def there(theta):
+        value, gradient = function(to_numpy(theta))
+        return float(value), elsewhere(gradient)
+
+    here, points = solve(function, STARTS[function], tol=1e-6)
+    result, points_there = solve(there, elsewhere(STARTS[function]), tol=1e-6)
+    assert result.converged == here.converged
+    assert len(points_there) == len(points)
+    np.testing.assert_allclose(to_numpy(result.params), here.params, rtol=1e-4, atol=1e-6)
+    assert result.objective == pytest.approx(here.objective, rel=1e-8, abs=1e-12)
+    assert len(result.state) == len(here.state)
+
+
+def test_another_metric_is_refused_elsewhere():
+    with pytest.raises(NotImplementedError, match="Off the host"):
+        curvature_pairs(elsewhere(np.zeros(2))).direction(elsewhere(np.ones(2)), lambda vector: vector)
 
 
 def test_lockstep_gives_what_each_gives_alone_and_drops_the_finished():
