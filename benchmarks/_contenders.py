@@ -59,11 +59,10 @@ def _torch(layout):
     def contender(task):
         import torch
 
-        D, alpha = task.X.n_features, task.alpha
-        attention, y = layout(torch, task.X), torch.from_numpy(task.y)
+        objective = torch_objective(torch, layout, task)
 
         def fit():
-            theta = torch.from_numpy(task.start.copy()).requires_grad_()
+            theta = torch.from_numpy(task.start.copy()).to(tokens_of(torch, task.X).device).requires_grad_()
             optimiser = torch.optim.LBFGS(
                 [theta], max_iter=MAX_EVALUATIONS, max_eval=MAX_EVALUATIONS, tolerance_grad=0.0,
                 tolerance_change=0.0, history_size=20, line_search_fn="strong_wolfe",
@@ -74,46 +73,72 @@ def _torch(layout):
                 nonlocal n_evaluations
                 n_evaluations += 1
                 optimiser.zero_grad()
-                key, value, intercept = theta[:D], theta[D : 2 * D], theta[2 * D]
-                error = torch.sum((y - intercept - attention(key, value)) ** 2)
-                objective = error + alpha * (key @ key + value @ value)
-                if objective.item() <= task.target:
+                value = objective(theta)
+                if value.item() <= task.target:
                     raise _Reached
-                objective.backward()
-                return objective
+                value.backward()
+                return value
 
             with suppress(_Reached):
                 optimiser.step(closure)
-            return theta.detach().numpy().copy(), n_evaluations
+            return theta.detach().cpu().numpy().copy(), n_evaluations
 
         return fit
 
     return contender
 
 
-def _padded(torch, X):
-    padded, mask = X.to_padded(fill_value=0.0, return_mask=True)
-    padded, hole = torch.from_numpy(padded), torch.from_numpy(~mask)
+def torch_objective(torch, layout, task):
+    """Return J(theta), differentiable, where the tokens are and in their dtype."""
+    D, alpha = task.X.n_features, task.alpha
+    tokens = tokens_of(torch, task.X)
+    attention = layout(torch, tokens, task.X)
+    y = torch.as_tensor(task.y, dtype=tokens.dtype, device=tokens.device)
+
+    def objective(theta):
+        key, value, intercept = theta[:D], theta[D : 2 * D], theta[2 * D]
+        error = torch.sum((y - intercept - attention(key, value)) ** 2)
+        return error + alpha * (key @ key + value @ value)
+
+    return objective
+
+
+def tokens_of(torch, X):
+    """Return the tokens of a NumPy or CuPy buffer as a tensor that shares it."""
+    return torch.from_numpy(X.values) if isinstance(X.values, np.ndarray) else torch.from_dlpack(X.values)
+
+
+def padded(torch, tokens, X):
+    """Return f of sequences that are padded to the longest, with a mask."""
+    n, longest, where = len(X), int(X.lengths.max()), {"device": tokens.device}
+    sequence = _sequence_of_tokens(X)
+    places = sequence * longest + np.arange(X.n_tokens) - X.offsets[sequence]
+    places = torch.from_numpy(places).to(**where)
+    rows = torch.zeros((n * longest, X.n_features), dtype=tokens.dtype, **where)
+    rows[places], hole = tokens, torch.ones(n * longest, dtype=torch.bool, **where)
+    hole[places] = False
+    rows, hole = rows.reshape(n, longest, -1), hole.reshape(n, longest)
     scale = 1.0 / math.sqrt(X.n_features)
 
     def attention(key, value):
-        scores = (padded @ (key * scale)).masked_fill(hole, -torch.inf)
-        return torch.sum(torch.softmax(scores, dim=1) * (padded @ (value * scale)), dim=1)
+        scores = (rows @ (key * scale)).masked_fill(hole, -torch.inf)
+        return torch.sum(torch.softmax(scores, dim=1) * (rows @ (value * scale)), dim=1)
 
     return attention
 
 
-def _segments(torch, X):
-    tokens, n = torch.from_numpy(X.values), len(X)
-    sequence = torch.from_numpy(_sequence_of_tokens(X))
+def segments(torch, tokens, X):
+    """Return f by sums over the sequences of a packed buffer."""
+    n, where = len(X), {"dtype": tokens.dtype, "device": tokens.device}
+    sequence = torch.from_numpy(_sequence_of_tokens(X)).to(tokens.device)
     scale = 1.0 / math.sqrt(X.n_features)
 
     def attention(key, value):
         scores, token_values = tokens @ (key * scale), tokens @ (value * scale)
-        top = torch.full((n,), -torch.inf, dtype=scores.dtype)
+        top = torch.full((n,), -torch.inf, **where)
         top = top.scatter_reduce(0, sequence, scores.detach(), "amax")
         weights = torch.exp(scores - top[sequence])
-        zeros = torch.zeros(n, dtype=scores.dtype)
+        zeros = torch.zeros(n, **where)
         return zeros.index_add(0, sequence, weights * token_values) / zeros.index_add(0, sequence, weights)
 
     return attention
@@ -164,8 +189,8 @@ def _jax(task):
 CONTENDERS = {
     "sklearn_attn": _ours,
     "JAX, segments": _jax,
-    "PyTorch, padded": _torch(_padded),
-    "PyTorch, segments": _torch(_segments),
+    "PyTorch, padded": _torch(padded),
+    "PyTorch, segments": _torch(segments),
 }
 
 

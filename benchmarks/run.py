@@ -3,6 +3,7 @@
     pip install ".[bench]"
     python benchmarks/run.py            # ten minutes; writes benchmarks/results/
     python benchmarks/run.py --fast     # an eighth of the data, two repeats: two minutes
+    python benchmarks/run.py --device cuda    # on a GPU, needs CuPy: evaluations and fits of gigabytes
 
 Peers that are not installed are named as absent.
 
@@ -18,6 +19,7 @@ import os
 import time
 from pathlib import Path
 
+import _device
 import _problems
 import numpy as np
 from _contenders import CONTENDERS, NEEDS, OTHER_MODELS
@@ -184,8 +186,15 @@ def main():
     parser.add_argument("--fast", action="store_true", help="an eighth of the data, two repeats")
     results_folder = Path(__file__).parent / "results"
     parser.add_argument("--output", type=Path, default=results_folder, help="folder of the table and figure")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
     fast = options.fast
+    options.output.mkdir(exist_ok=True)
+    if options.device == "cuda":
+        lines = _device.main(fast)
+        print("\n".join(lines))
+        (options.output / "device.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return
     share, repeats = (8, 2) if fast else (1, 7)
     lines = [
         f"sklearn_attn {sklearn_attn.__version__}, numpy {np.__version__}, {os.cpu_count()} cores",
@@ -207,7 +216,6 @@ def main():
         sizes = ", ".join(map(str, grid))
         lines.append(f"Growth with {axis} = {sizes}: {times} ms a pass, slope {slope:.2f}")
         print(lines[-1], flush=True)
-    options.output.mkdir(exist_ok=True)
     (options.output / "fits.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if importlib.util.find_spec("matplotlib") is not None:
         draw(results, curves, options.output / "fits.png")

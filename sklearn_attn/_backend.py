@@ -13,7 +13,9 @@ from sklearn import get_config
 
 __all__ = [
     "CudaDevice",
+    "CudaStream",
     "array_namespace",
+    "check_device",
     "device",
     "erf",
     "is_array_api",
@@ -108,15 +110,24 @@ def to_device(x, name):
     ImportError
         If a GPU is asked for and CuPy is not installed.
     """
+    check_device(name)
     if name == "cpu":
         return to_numpy(x)
-    if name != "cuda":
+    return _import_cupy().asarray(x if is_cupy_array(x) else to_numpy(x))
+
+
+def check_device(name):
+    """Refuse a name that is neither "cpu" nor "cuda" with a ValueError."""
+    if name not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {name!r}.")
+
+
+def _import_cupy():
     try:
         import cupy
     except ImportError as error:
         raise ImportError("Arrays on a GPU need CuPy: pip install 'sklearn_attn[gpu]'.") from error
-    return cupy.asarray(x if is_cupy_array(x) else to_numpy(x))
+    return cupy
 
 
 def norm(x):
@@ -176,6 +187,36 @@ def erf(x):
     flat = xp.reshape(x, (-1,))
     values = [math.erf(float(flat[i])) for i in range(flat.shape[0])]
     return xp.reshape(xp.asarray(values, dtype=x.dtype, device=device(x)), x.shape)
+
+
+class CudaStream:
+    """Random numbers that are drawn on the current GPU.
+
+    Parameters
+    ----------
+    seed : int
+
+    Raises
+    ------
+    ImportError
+        If CuPy is not installed.
+    """
+
+    def __init__(self, seed):
+        cupy = _import_cupy()
+        self._log, self._generator = cupy.log, cupy.random.default_rng(seed)
+
+    def random(self, size):
+        """Draw uniform numbers in [0, 1): float64 of a shape."""
+        return self._generator.random(size)
+
+    def standard_normal(self, size):
+        """Draw standard normal numbers."""
+        return self._generator.standard_normal(size)
+
+    def gumbel(self, size):
+        """Draw Gumbel noise, minus the logarithm of exponential numbers."""
+        return -self._log(self._generator.standard_exponential(size))
 
 
 class CudaDevice:

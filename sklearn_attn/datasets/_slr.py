@@ -5,8 +5,10 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import Bunch, check_random_state, check_scalar
 
+from .._backend import CudaStream, check_device
 from ..problems import TASKS, SLRProblem
 from ..ragged import RaggedArray
+from ._elsewhere import draw
 
 # Rows handled at a time where a temporary as large as X would be needed.
 _CHUNK_TOKENS = 1024
@@ -36,11 +38,14 @@ class SLRDataset:
         Standard deviation of the noise on y.
     random_state : int, RandomState instance or None, default=None
         Fixes the hidden directions, and the stream that `sample` draws from.
+    device : {"cpu", "cuda"}, default="cpu"
+        Where samples are drawn, in NumPy or in CuPy on the current GPU. For one `random_state` the hidden
+        directions and the lengths of sequences are the same on both, tokens and locations are not.
 
     Attributes
     ----------
     key_, value_ : ndarray of float64 of shape (D,)
-        k* and v*, drawn N(0, I) and scaled to norm sqrt(D): they compare directly with a fitted
+        k* and v*, on the host, drawn N(0, I) and scaled to norm sqrt(D): they compare directly with a fitted
         regressor's `key_` and `value_`.
     problem : SLRProblem
 
@@ -48,6 +53,8 @@ class SLRDataset:
     ------
     TypeError, ValueError
         If a parameter is not valid; the message says what to pass.
+    ImportError
+        By `sample`, if a GPU is asked for and CuPy is not installed.
 
     References
     ----------
@@ -62,7 +69,12 @@ class SLRDataset:
     True
     """
 
-    def __init__(self, task="spiked", n_features=100, *, signal=1.0, length=3, noise=0.0, random_state=None):
+    def __init__(
+        self, task="spiked", n_features=100, *, signal=1.0, length=3, noise=0.0, random_state=None,
+        device="cpu",
+    ):  # fmt: skip
+        check_device(device)
+        self.device = device
         self.problem = SLRProblem(task, signal=signal, length=length, noise=noise)
         check_scalar(n_features, "n_features", Integral, min_val=1)
         self.n_features = int(n_features)
@@ -88,14 +100,19 @@ class SLRDataset:
         Returns
         -------
         X : RaggedArray of n_samples sequences, float64
-        y : ndarray of float64 of shape (n_samples,)
-        location : ndarray of int64 of shape (n_samples,)
+        y : array of float64 of shape (n_samples,)
+            On the device, as the tokens of X.
+        location : array of int64 of shape (n_samples,)
             Index of the hidden token in its sequence; only with `return_location`.
         """
         check_scalar(n_samples, "n_samples", Integral, min_val=1)
         stream = self._stream if random_state is None else check_random_state(random_state)
         problem, task = self.problem, TASKS[self.problem.task]
         lengths = stream.choice(problem.lengths, size=n_samples, p=problem.length_probabilities)
+        if self.device == "cuda":
+            random = CudaStream(int(stream.randint(np.iinfo(np.int32).max)))
+            X, y, location = draw(problem, self.key_, self.value_, lengths, random)
+            return (X, y, location) if return_location else (X, y)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         values = np.empty((offsets[-1], self.n_features))
         for start in range(0, offsets[-1], _CHUNK_TOKENS):
@@ -122,7 +139,7 @@ class SLRDataset:
         Yields
         ------
         X : RaggedArray of batch_size sequences
-        y : ndarray of float64 of shape (batch_size,)
+        y : array of float64 of shape (batch_size,)
         """
         check_scalar(batch_size, "batch_size", Integral, min_val=1)
         while True:

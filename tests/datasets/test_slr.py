@@ -1,6 +1,7 @@
 """The generators against the law that they claim to draw from."""
 
 import itertools
+import sys
 import tracemalloc
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 from scipy.special import log_softmax
 
 from sklearn_attn import RaggedArray
+from sklearn_attn._backend import to_numpy
 from sklearn_attn.datasets import SLRDataset, make_max_slr, make_spiked_slr
+from sklearn_attn.datasets._elsewhere import draw
 
 TASKS = {
     "spiked": {"task": "spiked", "signal": 3.0},
@@ -148,3 +151,46 @@ def test_bad_parameters():
         next(SLRDataset().batches(0))
     with pytest.raises(ValueError, match="infinite signal needs task='max'"):
         make_spiked_slr(signal=float("inf"))
+
+
+class StreamElsewhere:
+    """The numbers of a stream of the host, as tensors of another namespace."""
+
+    def __init__(self, seed, move):
+        self.stream, self.move = np.random.RandomState(seed), move
+
+    def __getattr__(self, name):
+        return lambda size: self.move(np.atleast_1d(getattr(self.stream, name)(size=tuple(size))))
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_a_draw_elsewhere_is_that_of_the_host(dataset, name):
+    move = np.asarray if name == "numpy" else pytest.importorskip("torch").tensor
+    expected = dataset.sample(300, return_location=True, random_state=5)
+    stream = StreamElsewhere(5, move)
+    problem = dataset.problem
+    lengths = stream.stream.choice(problem.lengths, size=300, p=problem.length_probabilities)
+    X, y, location = draw(problem, dataset.key_, dataset.value_, lengths, stream)
+    assert {type(X.values), type(y), type(location)} == {type(move(np.zeros(1)))}
+    np.testing.assert_array_equal(X.offsets, expected[0].offsets)
+    np.testing.assert_allclose(to_numpy(X.values), expected[0].values, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(to_numpy(y), expected[1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(to_numpy(location), expected[2])
+
+
+def test_noise_elsewhere():
+    dataset = SLRDataset(n_features=5, noise=0.5, random_state=0)
+    stream = StreamElsewhere(0, np.asarray)
+    X, y, location = draw(dataset.problem, dataset.key_, dataset.value_, np.full(4000, 2), stream)
+    clean = X.values[X.offsets[:-1] + location] @ dataset.value_ / np.sqrt(5)
+    assert np.std(y - clean) == pytest.approx(0.5, rel=0.05)
+
+
+def test_devices(monkeypatch):
+    with pytest.raises(ValueError, match="device must be 'cpu' or 'cuda', got 'gpu'"):
+        SLRDataset(device="gpu")
+    dataset = SLRDataset(device="cuda", random_state=0)
+    np.testing.assert_array_equal(dataset.key_, SLRDataset(random_state=0).key_)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match=r"pip install 'sklearn_attn\[gpu\]'"):
+        dataset.sample(3)

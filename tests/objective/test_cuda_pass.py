@@ -169,3 +169,14 @@ def test_compiles_for_gpus(tmp_path, architecture, real):
     )
     assert done.returncode == 0, done.stderr
     assert "merge_cut_sequences" in (tmp_path / "pass.ptx").read_text()
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("real", ["float", "double"])
+def test_compiles_as_cupy_does(architecture, real):
+    """By the run-time compiler that CuPy calls; it needs no GPU."""
+    nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="needs CuPy")
+    program = nvrtc.createProgram(_cuda.source(), "pass.cu", (), ())
+    nvrtc.compileProgram(program, (f"-DREAL={real}", f"-arch={architecture}"))
+    assert nvrtc.getProgramLog(program).strip("\0 \n") == ""
+    assert b"attention_pass" in nvrtc.getCUBIN(program)
