@@ -23,7 +23,7 @@ MOVES = {
     "second device": lambda values: array_api_strict.asarray(
         np.array(values), device=array_api_strict.Device("device1")
     ),
-    "torch": lambda values: pytest.importorskip("torch").tensor(values),
+    "torch": lambda values: pytest.importorskip("torch").tensor(np.array(values)),
 }
 
 
@@ -40,6 +40,8 @@ def namespace(request, monkeypatch):
     if name is None:
         yield
         return
+    if name == "torch":
+        pytest.importorskip("torch").set_num_threads(1)
 
     def moved(check):
         def checked(*args, **options):

@@ -11,7 +11,7 @@ from .._backend import array_namespace
 from ._losses import SQUARED_ERROR
 
 # Numbers of float32 tokens that are copied at a time, and the share of X that may be where that is more.
-_BLOCK_NUMBERS, _BLOCK_SHARE = 2**22, 1 / 32
+_BLOCK_NUMBERS, _BLOCK_SHARE = 2**22, 1 / 128
 
 
 def project(values, key, value):

@@ -6,10 +6,9 @@ from .._backend import array_namespace, is_numpy_array, to_numpy
 from .._compiled import jit
 from ._coordinates import like
 from ._cpu import block_tokens, n_threads_for, split_tokens
+from ._generic import block_numbers
 from ._lanes import LANES, fill, load, multiply, multiply_add, store, subtract
 from ._threads import ThreadTeam
-
-_BLOCK_NUMBERS = 2**18
 
 
 def moments(X, sample_weights, n_threads=None):
@@ -38,19 +37,30 @@ def moments(X, sample_weights, n_threads=None):
         If the squares of X vanish though X does not.
     """
     shares = sample_weights / sample_weights.sum(axis=1)[:, None]
-    mean, mean_square = _on_cpu(X, shares, n_threads) if is_numpy_array(X.values) else _generic(X, shares)
+    on_cpu = is_numpy_array(X.values)
+    origins, first, second = _on_cpu(X, shares, n_threads) if on_cpu else _generic(X, shares)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = origins + first
+        mean_square = np.maximum(second + origins * (2.0 * first + origins), mean**2)
     if not mean_square.any() and bool(array_namespace(X.values).any(X.values != 0)):
         raise ValueError("The squares of X vanish in its float type: divide X by a typical size.")
     return mean, mean_square
+
+
+def _origins(X, shares):
+    """Choose a token o for every weighting, about which its sums are taken.
+
+    So no variance is left of a constant feature, however large. The token is of the sequence that counts
+    most: were it far from those that count, the mean square would cancel.
+    """
+    return X.offsets[np.argmax(shares, axis=1)]
 
 
 def _on_cpu(X, shares, n_threads):
     n_threads = n_threads_for(X.values.size, n_threads)
     block = block_tokens(X)
     bounds = split_tokens(X.offsets, n_threads, block)
-    # Sums are over x - o, so that no variance is left of a constant feature, however large. The token o is of
-    # the sequence that counts most: were it far from those that count, the mean square would cancel.
-    origins = X.values[X.offsets[np.argmax(shares, axis=1)], :].astype(np.float64)
+    origins = X.values[_origins(X, shares), :].astype(np.float64)
     sums = np.zeros((n_threads, 2, *origins.shape))
 
     def run(thread):
@@ -61,10 +71,7 @@ def _on_cpu(X, shares, n_threads):
         team.run(run)
     finally:
         team.close()
-    first, second = sums.sum(axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = origins + first
-        return mean, np.maximum(second + origins * (2.0 * first + origins), mean**2)
+    return origins, *sums.sum(axis=0)
 
 
 @jit
@@ -118,13 +125,18 @@ def _add_rows(X, start, stop, weights, origin, mean, mean_square):
 
 
 def _generic(X, shares):
-    mean, mean_square = np.zeros((2, shares.shape[0], X.n_features))
-    rows = max(1, _BLOCK_NUMBERS // X.n_features)
+    values, xp = X.values, array_namespace(X.values)
+    tokens = _origins(X, shares).tolist()
+    origins = xp.stack([xp.astype(values[token, :], xp.float64) for token in tokens])
+    first, second = xp.zeros_like(origins), xp.zeros_like(origins)
+    rows = max(1, block_numbers(values) // X.n_features)
     for start in range(0, X.n_tokens, rows):
         tokens = np.arange(start, min(start + rows, X.n_tokens))
-        block = X.values[start : start + tokens.size, :]
+        block = xp.astype(values[start : start + tokens.size, :], xp.float64)
         sequences = np.searchsorted(X.offsets, tokens, side="right") - 1
         weights = like(shares[:, sequences] / X.lengths[sequences], block)  # (B, tokens)
-        mean += to_numpy(weights @ block)
-        mean_square += to_numpy(weights @ (block * block))
-    return mean, mean_square
+        for b in range(len(shares)):
+            shifted = block - origins[b, :]
+            first[b, :] += weights[b, :] @ shifted
+            second[b, :] += weights[b, :] @ (shifted * shifted)
+    return map(to_numpy, (origins, first, second))

@@ -3,6 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn import config_context
 from sklearn.utils import check_array, check_scalar, column_or_1d
 
 from .._backend import is_array_api, to_numpy
@@ -165,9 +166,11 @@ def _check_numbers(array, name):
     if is_array_api(array):
         array = to_numpy(array)
     try:
-        checked = check_array(
-            array, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name=name, ensure_all_finite=False
-        )
+        with config_context(array_api_dispatch=False):  # it is on the host
+            checked = check_array(
+                array, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name=name,
+                ensure_all_finite=False,
+            )  # fmt: skip
     except (TypeError, ValueError) as error:
         prefix = "" if f"Input {name}" in str(error) else f"{name} must be an array of real numbers: "
         raise type(error)(f"{prefix}{error}") from error
