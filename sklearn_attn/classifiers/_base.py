@@ -183,9 +183,7 @@ class BaseAttentionClassifier(ClassifierMixin, BaseAttentionEstimator):
                 f"warm_start=True continues a fit on the classes {self.classes_}, but y has {classes}; clone "
                 "the estimator or set warm_start=False."
             )
-        weight = weigh_classes(
-            self.class_weight, classes, codes, check_sample_weight(sample_weight, len(X))
-        )
+        weight = weigh_classes(self.class_weight, classes, codes, check_sample_weight(sample_weight, len(X)))
         weight, X, codes = leave_out_weightless(weight, X, codes)
         return _ClassObjective(
             X,

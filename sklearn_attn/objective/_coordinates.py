@@ -139,8 +139,8 @@ class Coordinates:
         for sizes in (self.unit, derivatives):
             if not ((sizes > _SMALLEST) & (sizes < _LARGEST)).all():
                 raise ValueError(
-                    "The objective overflows at every start, or vanishes: the sizes of X, y, the weights, alpha "
-                    "and alpha_key together leave the range of float64. Scale X and y to unit variance "
+                    "The objective overflows at every start, or vanishes: the sizes of X, y, the weights, "
+                    "alpha and alpha_key together leave the range of float64. Scale X and y to unit variance "
                     "(TokenTransformer(StandardScaler()), TransformedTargetRegressor), and lower alpha."
                 )
 

@@ -222,7 +222,7 @@ def _deviation(y, weight, mean):
     with np.errstate(over="ignore", invalid="ignore"):
         deviations = np.abs(y - mean) * (weight > 0.0)
         variance = float(weight @ deviations**2 / weight.sum())
-    refuse_overflow(max(variance, mean**2), "y")
+    refuse_overflow(max(variance, mean * mean), "y")
     rounding = y.size * np.finfo(float).eps * abs(mean)
     if variance < np.finfo(float).tiny and deviations.max() > rounding:
         raise ValueError("The squares of y vanish in float64: divide y by a typical size.")

@@ -15,6 +15,7 @@ from ..activations import get_activation
 from ..objective import AttentionParameters, like, pool, project, refuse_overflow
 from ..ragged import RaggedArray, Segments, set_features, validate_ragged
 from ._validation import check_number
+
 # Parameters in the precision of X may differ by this from those found, in the coordinates of the solver.
 _PRECISION = 1e-4
 
@@ -72,7 +73,9 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Store what was fitted, in the units of the data."""
         parameters = objective.unpack(result.params)
         attributes = self._parameter_attributes(parameters, checked.values)
-        stored = AttentionParameters(*(to_numpy(attributes[name]) for name in ("key_", "value_")), *parameters[2:])
+        stored = AttentionParameters(
+            *(to_numpy(attributes[name]) for name in ("key_", "value_")), *parameters[2:]
+        )
         with np.errstate(invalid="ignore"):
             error = np.abs(objective.pack(stored) - result.params)[: objective.coordinates.value_part.stop]
         if not (error <= _PRECISION * np.maximum(1.0, np.abs(result.params[: error.size]))).all():

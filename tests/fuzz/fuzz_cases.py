@@ -49,7 +49,19 @@ seeds = st.integers(0, 2**32 - 1)
 dtypes = st.sampled_from(["f8"] * 6 + [">f8", "f4", "f4", ">f4", "f2", "i8", ">i4", "u1", "?"])
 LAYOUTS = ["C", "C", "fortran", "transposed", "steps", "reversed", "read-only", "mapped", "unaligned"]
 layouts = st.sampled_from(LAYOUTS)
-FORMS = ["ragged", "list", "tuple", "objects", "column", "frame", "nested", "masked", "nan tail", "groups", "flat"]
+FORMS = [
+    "ragged",
+    "list",
+    "tuple",
+    "objects",
+    "column",
+    "frame",
+    "nested",
+    "masked",
+    "nan tail",
+    "groups",
+    "flat",
+]
 
 
 @st.composite
@@ -88,11 +100,11 @@ def tokens(draw, n_tokens, scale, dtype):
     if D > 1 and draw(st.integers(0, 3)) == 0:
         values[:, 1] = values[:, 0]
     with np.errstate(over="ignore"):
-        values = values * scale
+        values = np.nan_to_num(values * scale)
     dtype = np.dtype(dtype)
     if dtype.kind in "iu":
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-        return np.clip(np.nan_to_num(values * 10.0), low / 2, high / 2).astype(dtype)
+        return np.clip(values, low / 2, high / 2).astype(dtype)
     if dtype.kind == "b":
         return values > 0
     top = float(np.finfo(dtype).max)
@@ -134,7 +146,11 @@ def take_form(values, offsets, form, layout):
         buffer = lay_out(values, layout)
         if form == "groups":
             return RaggedArray.from_groups(buffer, np.repeat(np.arange(lengths.size), lengths)), [buffer]
-        X = RaggedArray(buffer, offsets) if form == "ragged" else RaggedArray.from_flat(buffer, lengths=lengths)
+        X = (
+            RaggedArray(buffer, offsets)
+            if form == "ragged"
+            else RaggedArray.from_flat(buffer, lengths=lengths)
+        )
         return X, [buffer]
     if form in ("masked", "nan tail"):
         native = values.astype(values.dtype.newbyteorder("="))
@@ -151,7 +167,9 @@ def take_form(values, offsets, form, layout):
         table = lay_out(values, layout)
         return table, [table]
     if form == "named":
-        frame = pd.DataFrame(values.astype(values.dtype.newbyteorder("=")), columns=[f"f{j}" for j in range(values.shape[1])])
+        frame = pd.DataFrame(
+            values.astype(values.dtype.newbyteorder("=")), columns=[f"f{j}" for j in range(values.shape[1])]
+        )
         return frame, [frame.to_numpy()]
     sequences = [lay_out(part, layout) for part in np.split(values, offsets[1:-1])]
     if form == "nested":
@@ -172,6 +190,7 @@ class Sequences:
 
     Attributes
     ----------
+    form : str
     X : in the form in which they are handed over
     values, offsets : ndarray
         Their tokens and where they begin.
@@ -182,6 +201,7 @@ class Sequences:
     description : str
     """
 
+    form: str
     X: object
     values: np.ndarray
     offsets: np.ndarray
@@ -213,7 +233,7 @@ def sequences(draw, scale=factors, max_sequences=12, dtype=dtypes):
     with np.errstate(over="ignore"):
         other = np.nan_to_num(values[:2].astype(float) * draw(factors))
     elsewhere = pd.DataFrame(other, columns=X.columns) if form == "named" else [other, 0.5 * other[:1]]
-    return Sequences(X, values, offsets, kept, elsewhere, description)
+    return Sequences(form, X, values, offsets, kept, elsewhere, description)
 
 
 @st.composite

@@ -34,7 +34,11 @@ def common(draw, name, D, n_values=None):
 def regressors(draw, D, solver="lbfgs"):
     name = draw(st.sampled_from(NAMES))
     parameters = draw(common(name, D))
-    parameters |= {"alpha": draw(penalties), "alpha_key": draw(st.one_of(st.none(), penalties)), "solver": solver}
+    parameters |= {
+        "alpha": draw(penalties),
+        "alpha_key": draw(st.one_of(st.none(), penalties)),
+        "solver": solver,
+    }
     if solver == "sgd":
         parameters |= {
             "learning_rate": draw(st.sampled_from([1e-3, 0.01, 0.1, 0.1, 1.0])),

@@ -85,22 +85,40 @@ def check_certificate(X, y, weight, model):
     key, value, intercept = (np.asarray(p, dtype=float) for p in (model.key_, model.value_, model.intercept_))
     intercept = intercept if intercept.ndim else float(intercept)
     parameters = AttentionParameters(key, value, intercept, getattr(model, "offset_", 0.0))
-    value, gradient = objective.value_and_gradient(objective.pack(parameters))
-    scaled = model.objective_ / objective.coordinates.objective_scale
-    stop_crit = np.linalg.norm(gradient)
-    if packed.values.dtype == np.float64:
-        assert abs(value - scaled) <= 1e-9 * max(1.0, scaled)
-        assert abs(stop_crit - model.stop_crit_) <= 1e-7 * max(1.0, stop_crit)
-    else:
-        assert abs(value - scaled) <= 1e-4 * max(1.0, scaled)
+    theta = objective.pack(parameters)
+    value, gradient = objective.value_and_gradient(theta)
+    found = model.objective_ / objective.coordinates.objective_scale
+    with np.errstate(over="ignore"):  # where the bounds bound nothing
+        noise = rounding(objective, theta)
+        residual = 1.0 + np.sqrt(found)
+        if packed.values.dtype == np.float32:  # as the parameters are
+            noise = 1e-4 + 1e6 * noise
+        else:
+            assert abs(np.linalg.norm(gradient) - model.stop_crit_) <= noise * residual
+        assert abs(value - found) <= noise * residual * (residual + noise)
 
 
-@fuzz(regressions(), few=60, many=8000)
+def rounding(objective, theta):
+    """Bound what rounding may do to a prediction and to a derivative, in the units of the solver.
+
+    It is small but where features are far from zero, or parameters so large that large terms cancel.
+    """
+    X, coordinates = objective.X, objective.coordinates
+    tokens = np.abs(X.values).max(axis=0) / np.sqrt(X.n_features)
+    keys = coordinates.unit[: X.n_features]
+    values = coordinates.unit[coordinates.value_part].reshape(-1, X.n_features) / coordinates.target_scale
+    intercepts = coordinates.unit[coordinates.intercept_part] / coordinates.target_scale
+    largest = max(1.0, (tokens * keys).max(), (tokens * values).max(), intercepts.max(initial=0.0))
+    longest = 1 if objective.activation.normalised else X.lengths.max()
+    return 1e-13 * largest * longest * (1.0 + np.abs(theta).sum()) ** 2
+
+
+@fuzz(regressions(), few=60, many=7000)
 def test_regressors(case):
     check_fit(*case)
 
 
-@fuzz(regressions("sgd"), few=40, many=4000)
+@fuzz(regressions("sgd"), few=40, many=3000)
 def test_descent(case):
     data, y, weight, model = case
     fitted = check_fit(data, y, weight, model)
@@ -108,7 +126,7 @@ def test_descent(case):
         check_use(data, y, fitted)
 
 
-@fuzz(classifications(), few=60, many=6000)
+@fuzz(classifications(), few=50, many=4000)
 def test_classifiers(case):
     check_fit(*case)
 

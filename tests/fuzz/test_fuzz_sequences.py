@@ -31,7 +31,7 @@ def test_every_form_is_packed_alike(data):
     before = bytes_of(data.kept)
     X = check_ragged(data.X)
     assert bytes_of(data.kept) == before
-    kept = data.values.dtype.newbyteorder("=") == np.float32 and not isinstance(data.X[0], list)
+    kept = data.values.dtype.newbyteorder("=") == np.float32 and data.form != "nested"
     assert X.values.dtype == (np.float32 if kept else np.float64)
     assert X.values.flags.c_contiguous
     assert X.values.flags.aligned
@@ -40,7 +40,7 @@ def test_every_form_is_packed_alike(data):
     assert check_ragged(X) is X
 
 
-@fuzz(sequences(), st.data(), few=60, many=4000)
+@fuzz(sequences(), st.data(), few=50, many=3000)
 def test_round_trips(data, choice):
     parts = parts_of(data)
     X = RaggedArray.from_list(parts)
@@ -61,7 +61,7 @@ def test_round_trips(data, choice):
     assert_same_sequences(X[cut], parts[cut])
 
 
-@fuzz(sequences(), few=15, many=1000)
+@fuzz(sequences(), few=15, many=700)
 def test_files(data):
     X = check_ragged(data.X)
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +73,13 @@ def test_files(data):
             np.testing.assert_array_equal(loaded.offsets, X.offsets)
 
 
-@fuzz(sequences(), st.sampled_from([StandardScaler(), StandardScaler(with_std=False), MinMaxScaler()]), few=30, many=1500)
+# Beyond these sizes it is the inner transformer's squares that overflow.
+@fuzz(
+    sequences(st.sampled_from([1.0, 1e-60, 1e-8, 1e8, 1e15])),
+    st.sampled_from([StandardScaler(), StandardScaler(with_std=False), MinMaxScaler()]),
+    few=30,
+    many=1000,
+)
 def test_token_transformer(data, inner):
     before = bytes_of(data.kept)
     transformer = TokenTransformer(inner)
@@ -86,7 +92,7 @@ def test_token_transformer(data, inner):
     np.testing.assert_array_equal(getattr(again, "values", again), getattr(result, "values", result))
 
 
-@fuzz(sequences(), st.lists(st.sampled_from(POOLINGS), min_size=1, unique=True), few=40, many=2500)
+@fuzz(sequences(), st.lists(st.sampled_from(POOLINGS), min_size=1, unique=True), few=40, many=2000)
 def test_pooler(data, poolings):
     before = bytes_of(data.kept)
     pooler = SequencePooler(poolings)
@@ -104,10 +110,12 @@ def test_pooler(data, poolings):
             expected = np.array([pool(part, axis=0) for part in parts])
         size = np.array([np.abs(part).sum(axis=0) for part in parts])
         eps = np.finfo(result.dtype).eps
-        np.testing.assert_array_less(np.abs(result[:, j * D : (j + 1) * D] - expected), 8 * eps * size + 1e-300)
+        np.testing.assert_array_less(
+            np.abs(result[:, j * D : (j + 1) * D] - expected), 8 * eps * size + 1e-300
+        )
 
 
-@fuzz(sequences(), st.one_of(st.none(), st.integers(1, 8)), few=20, many=1000)
+@fuzz(sequences(), st.one_of(st.none(), st.integers(1, 8)), few=20, many=800)
 def test_padder(data, max_length):
     before = bytes_of(data.kept)
     padder = SequencePadder(max_length)
