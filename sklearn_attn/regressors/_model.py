@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._backend import array_namespace, is_array_api, to_numpy
 from ..activations import get_activation
-from ..objective import AttentionParameters, like, pool, project, refuse_overflow
+from ..objective import like, pool, project, refuse_overflow
 from ..ragged import RaggedArray, Segments, set_features, validate_ragged
 from ._validation import check_number
 
@@ -73,15 +73,15 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Store what was fitted, in the units of the data."""
         parameters = objective.unpack(result.params)
         attributes = self._parameter_attributes(parameters, checked.values)
-        stored = AttentionParameters(
-            *(to_numpy(attributes[name]) for name in ("key_", "value_")), *parameters[2:]
-        )
+        dtype = str(checked.values.dtype).rpartition(".")[2]
+        key, value = (to_numpy(attributes[name]) for name in ("key_", "value_"))
         with np.errstate(invalid="ignore"):
-            error = np.abs(objective.pack(stored) - result.params)[: objective.coordinates.value_part.stop]
+            rounded = objective.pack(parameters._replace(key=key, value=value))
+            error = np.abs(rounded - result.params)[: objective.coordinates.value_part.stop]
         if not (error <= _PRECISION * np.maximum(1.0, np.abs(result.params[: error.size]))).all():
             raise ValueError(
-                f"The fitted key or value overflows {checked.values.dtype}, or is too small for it: pass X in "
-                "float64, or scale X and y to unit variance."
+                f"The fitted key or value underflows or overflows {dtype}: pass X in float64, or scale X "
+                "and y to unit variance."
             )
         if not (np.isfinite(result.stop_crit) and np.isfinite(to_numpy(attributes["intercept_"])).all()):
             raise ValueError("The gradient or the intercept overflows: scale X and y to unit variance.")
@@ -204,8 +204,8 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             result = xp.astype(result, X.values.dtype, copy=False)
         if not bool(xp.all(xp.isfinite(result))):
             raise ValueError(
-                f"What the fitted model makes of X overflows {str(X.values.dtype).rpartition('.')[2]}: tokens are too "
-                "large. Give them the scale that they had in fit, or pass X in float64 and scale X and y."
+                f"What the model makes of X overflows {str(X.values.dtype).rpartition('.')[2]}: tokens are "
+                "too large. Give them the scale that they had in fit, or pass X in float64 and scale X and y."
             )
         return to_numpy(result) if isinstance(given, list | tuple) else result
 

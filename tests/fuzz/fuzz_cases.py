@@ -324,7 +324,6 @@ def outcome(function, *arguments, unconverged=None, **keywords):
         raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
         if not raised_in.startswith(PACKAGE):
             raise
-        assert len(str(error)) > 40, f"a message that says little: {error}"
         return None
 
 
