@@ -10,7 +10,7 @@ from sklearn_attn import RaggedArray
 
 ACTIVATIONS = ["Softmax", "Linear", "Erf", "Softplus"]
 KINDS = ["regressor", "search", "two classes", "three classes"]
-TIGHT = {"tol": 1e-7, "max_iter": 5000}
+TIGHT = {"tol": 1e-8, "max_iter": 5000}
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,13 @@ def classification(request, activation):
     return Kind(activation, request.param)
 
 
-def assert_same(kind, a, b, X, X_of_b=None, atol=1e-5, rtol=1e-7):
+def assert_same(kind, a, b, X, X_of_b=None, atol=1e-6, rtol=1e-8):
     expected = kind.outputs(a, X)
     assert np.std(expected, axis=0).min() > 0.2  # what is compared depends on X
     assert np.abs(a.key_).max() > 0.1
-    np.testing.assert_allclose(kind.outputs(b, X if X_of_b is None else X_of_b), expected, rtol=0.0, atol=atol)
+    np.testing.assert_allclose(
+        kind.outputs(b, X if X_of_b is None else X_of_b), expected, rtol=0.0, atol=atol
+    )
     assert b.objective_ == pytest.approx(a.objective_, rel=rtol)
     if kind.name == "search":
         assert b.alpha_ == pytest.approx(a.alpha_)
@@ -171,7 +173,9 @@ def test_the_unit_of_the_tokens(kind, scale):
 @pytest.mark.parametrize("name", KINDS)
 def test_an_offset_of_the_tokens_is_taken_out_by_softmax(name):
     kind, problem = Kind("Softmax", name), draw(name)
-    shifted = replace(problem, X=RaggedArray(problem.X.values + [100.0, -7.0, 0.0, 3.0], problem.X.offsets))
+    shifted = replace(
+        problem, X=RaggedArray(problem.X.values + np.array([100.0, -7.0, 0.0, 3.0]), problem.X.offsets)
+    )
     assert_same(kind, kind.fit(problem), kind.fit(shifted), problem.X, shifted.X)
 
 
