@@ -11,7 +11,8 @@ from .objective import AttentionObjective, gauss_newton_matrix, moments, on_host
 from .ragged import check_ragged
 from .regressors._base import BaseAttentionRegressor
 from .regressors._callbacks import FitTask
-from .regressors._validation import check_parameters, check_sample_weight, check_target
+from .regressors._model import quiet_overflow
+from .regressors._validation import check_parameters, check_sample_weight, check_target, leave_out_weightless
 from .solvers import single_threaded_blas
 
 
@@ -103,7 +104,11 @@ def fit_partitions(estimator, partitions, *, client=None):
         np.empty((0, summaries[0]["n_features"]), dtype=summaries[0]["dtype"]),
     )
     y, sample_weight = (np.concatenate([summary[name] for summary in summaries]) for name in ("y", "weight"))
-    with single_threaded_blas(), estimator._build_objective(X, y, sample_weight, build) as objective:
+    with (
+        single_threaded_blas(),
+        quiet_overflow(),
+        estimator._build_objective(X, y, sample_weight, build) as objective,
+    ):
         estimator._minimise(X, X, objective, FitTask(estimator, None, {}), stacklevel=3)
     return estimator
 
@@ -148,9 +153,10 @@ class _Partition:
                 f"A partition must be (X, y) or (X, y, sample_weight), got {type(partition).__name__}."
             )
         X, y, *rest = partition
-        self.X = check_ragged(X)
-        self.y = check_target(y, len(self.X), name)
-        self.sample_weight = check_sample_weight(rest[0] if rest else None, len(self.X))
+        X = check_ragged(X)
+        y = check_target(y, len(X), name)
+        weight = check_sample_weight(rest[0] if rest else None, len(X))
+        self.sample_weight, self.X, self.y = leave_out_weightless(weight, X, y)
         self.objective = None
 
     def summary(self):

@@ -8,7 +8,7 @@ from ..activations import Softmax
 from ..objective import AttentionObjective, LogLoss, MultinomialLogLoss
 from ..regressors._callbacks import with_callbacks
 from ..regressors._fit import BaseAttentionEstimator
-from ..regressors._validation import check_fit_parameters, check_sample_weight
+from ..regressors._validation import check_fit_parameters, check_sample_weight, leave_out_weightless
 from ._validation import check_class_weight, check_classes, weigh_classes
 
 
@@ -183,7 +183,8 @@ class BaseAttentionClassifier(ClassifierMixin, BaseAttentionEstimator):
                 f"warm_start=True continues a fit on the classes {self.classes_}, but y has {classes}; clone "
                 "the estimator or set warm_start=False."
             )
-        weight = check_sample_weight(sample_weight, len(X))
+        weight = weigh_classes(self.class_weight, classes, codes, check_sample_weight(sample_weight, len(X)))
+        weight, X, codes = leave_out_weightless(weight, X, codes)
         return _ClassObjective(
             X,
             codes,
@@ -191,7 +192,7 @@ class BaseAttentionClassifier(ClassifierMixin, BaseAttentionEstimator):
             classes=classes,
             alpha_key=self.alpha if self.alpha_key is None else self.alpha_key,
             alpha_value=self.alpha,
-            sample_weight=weigh_classes(self.class_weight, classes, codes, weight),
+            sample_weight=weight,
             fit_intercept=bool(self.fit_intercept),
             fit_offset=fit_offset,
         )

@@ -8,6 +8,7 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._backend import is_array_api, to_numpy
+from ..objective import total_weight
 from ..regressors._validation import check_length, check_number, refuse_masked, refuse_non_finite
 
 
@@ -122,17 +123,18 @@ def weigh_classes(class_weight, classes, codes, sample_weight):
     Raises
     ------
     ValueError
-        If a dict names none of the classes, or leaves no sequence a weight.
+        If a dict names none of the classes, or leaves no sequence a weight, or the sum of weights overflows.
     """
     if class_weight is None:
         return sample_weight
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         weights = compute_class_weight(
             class_weight, classes=classes, y=classes[codes], sample_weight=sample_weight
         )
-    weights = np.where(np.isfinite(weights), weights, 0.0)[codes] * sample_weight
+        weights = np.where(np.isfinite(weights), weights, 0.0)[codes] * sample_weight
     if not weights.any():
         raise ValueError(
             f"class_weight={class_weight!r} leaves no sequence with a positive weight; give a class one."
         )
+    total_weight(weights)
     return weights

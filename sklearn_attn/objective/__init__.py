@@ -1,9 +1,9 @@
 """What is minimised: the deviance of single-head attention plus ridge penalties."""
 
 from ._batch import shared_pass
-from ._coordinates import AttentionParameters, like
+from ._coordinates import AttentionParameters, like, total_weight
 from ._curvature import curvature_cost, gauss_newton_matrix
-from ._losses import LogLoss, MultinomialLogLoss
+from ._losses import LogLoss, MultinomialLogLoss, refuse_overflow
 from ._moments import moments
 from ._objective import AttentionObjective, on_host
 from ._projection import pool, project
@@ -20,5 +20,7 @@ __all__ = [
     "on_host",
     "pool",
     "project",
+    "refuse_overflow",
     "shared_pass",
+    "total_weight",
 ]

@@ -11,6 +11,8 @@ from ._losses import SQUARED_ERROR, refuse_overflow
 # A feature whose spread is a smaller share of its mean than this is constant but for rounding.
 _ROUNDING = 1e-7
 _FAR = 1e3
+# Sizes beyond which products of a few typical factors may leave float64.
+_SMALLEST, _LARGEST = 1e-280, 1e280
 
 
 class AttentionParameters(NamedTuple):
@@ -110,18 +112,16 @@ class Coordinates:
         self.value_part = slice(D, D + K * D)
         self.intercept_part = slice(D + K * D, D + K * D + K * fit_intercept)
         self.size = self.intercept_part.stop + fit_offset
-        total = float(sample_weight.sum())
-        if not math.isfinite(2.0 * total):
-            raise ValueError("The sum of the weights overflows: divide them by a typical size.")
+        total = total_weight(sample_weight)
         null_intercept, self.target_scale, self.curvature = loss.null_model(y, sample_weight, fit_intercept)
         self.null_intercept = null_intercept if np.ndim(null_intercept) == 0 else self.asarray(null_intercept)
         self.objective_scale = 2.0 * total * self.target_scale**2
         refuse_overflow(self.objective_scale, "y")
-        refuse_overflow(mean_square.sum(), "X")
+        with np.errstate(over="ignore"):
+            refuse_overflow(mean_square.sum(), "X")
         variance = np.maximum(mean_square - mean**2, (_ROUNDING * mean) ** 2)
         is_centred = activation.normalised and fit_intercept
         self.centre = self.asarray(mean / math.sqrt(D) if is_centred else np.zeros(D))
-        key_penalty = D * alpha_key / (total * self.target_scale**2)
         key_square = variance if activation.name == "softmax" else mean_square
         is_far = (np.abs(mean) > _FAR * np.sqrt(variance)) & (variance > (1.01 * _ROUNDING * mean) ** 2)
         self.far_features = np.flatnonzero(is_far & (activation.name != "softmax" or not is_centred))
@@ -129,9 +129,9 @@ class Coordinates:
         curvatures = np.atleast_1d(self.curvature)
         unit = np.concatenate(
             [
-                _inverse_root(key_square + key_penalty) * math.sqrt(D),
+                _inverse_root(key_square, D * alpha_key, math.sqrt(total) * self.target_scale) * math.sqrt(D),
                 *(
-                    _inverse_root(h * value_square + D * alpha_value / total)
+                    _inverse_root(h * value_square, D * alpha_value, math.sqrt(total))
                     * (math.sqrt(D) * self.target_scale)
                     for h in curvatures
                 ),
@@ -139,6 +139,15 @@ class Coordinates:
                 [1.0] * fit_offset,
             ]
         )
+        with np.errstate(divide="ignore", over="ignore"):
+            derivatives = self.objective_scale / unit
+        for sizes in (unit, derivatives):
+            if not ((sizes > _SMALLEST) & (sizes < _LARGEST)).all():
+                raise ValueError(
+                    "The objective overflows at every start, or vanishes: the sizes of X, y, the weights, "
+                    "alpha and alpha_key together leave the range of float64. Scale X and y to unit variance "
+                    "(TokenTransformer(StandardScaler()), TransformedTargetRegressor), and lower alpha."
+                )
         self.unit = self.asarray(unit)
 
     def asarray(self, x):
@@ -199,8 +208,19 @@ def like(x, values, dtype=None):
     return xp.asarray(to_numpy(x), dtype=dtype, device=device(values))
 
 
-def _inverse_root(squares):
-    return 1.0 / np.sqrt(np.where(squares > 0.0, squares, 1.0))
+def _inverse_root(squares, penalty, root_scale):
+    """Compute 1 / sqrt(squares + penalty / root_scale^2), 1 where that is infinite."""
+    root = np.hypot(np.sqrt(squares), math.sqrt(penalty) / root_scale)
+    return 1.0 / np.where(root > 0.0, root, 1.0)
+
+
+def total_weight(sample_weight):
+    """Sum the weights; raise a ValueError where twice that overflows."""
+    with np.errstate(over="ignore"):
+        total = float(sample_weight.sum())
+    if not math.isfinite(2.0 * total):
+        raise ValueError("The sum of the weights overflows: divide them by a typical size.")
+    return total
 
 
 def activation_at(activation, parameters):

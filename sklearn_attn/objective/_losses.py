@@ -126,8 +126,10 @@ class SquaredError(Loss):
 
     def null_model(self, y, sample_weight, fit_intercept):
         """Return the weighted mean of y and its standard deviation, or 0 and the root mean square."""
-        mean = float(sample_weight @ y / sample_weight.sum()) if fit_intercept else 0.0
-        return NullModel(mean, _deviation(y, sample_weight, mean), 1.0)
+        relative = sample_weight / sample_weight.max()  # lest products with y overflow
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(relative @ y / relative.sum()) if fit_intercept else 0.0
+        return NullModel(mean, _deviation(y, relative, mean), 1.0)
 
 
 @dataclass(frozen=True)
@@ -215,13 +217,16 @@ def _shares(y, sample_weight, n_classes):
     return shares / shares.sum()
 
 
-def _deviation(y, sample_weight, mean):
-    """Root of the weighted mean square of y - mean; 1 where it is zero but for rounding."""
-    with np.errstate(over="ignore"):
-        variance = float(sample_weight @ (y - mean) ** 2 / sample_weight.sum())
-    refuse_overflow(variance, "y")
+def _deviation(y, weight, mean):
+    """Root of the weighted mean square of y - mean; where it is zero but for rounding |mean|, or 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviations = np.abs(y - mean) * (weight > 0.0)
+        variance = float(weight @ deviations**2 / weight.sum())
+    refuse_overflow(max(variance, mean * mean), "y")
     rounding = y.size * np.finfo(float).eps * abs(mean)
-    return math.sqrt(variance) if variance > rounding**2 else 1.0
+    if variance < np.finfo(float).tiny and deviations.max() > rounding:
+        raise ValueError("The squares of y vanish in float64: divide y by a typical size.")
+    return math.sqrt(variance) if variance > rounding**2 else abs(mean) or 1.0
 
 
 def refuse_overflow(number, name):

@@ -98,8 +98,13 @@ class SequencePooler(_RowTransformer):
 
     def _rows(self, X):
         total = cache(lambda: _sum(X))
-        pooled = [_POOLINGS[name](X, total) for name in self._prefixes()]
-        return np.concatenate(pooled, axis=1, dtype=X.values.dtype, casting="same_kind")
+        with np.errstate(over="ignore", invalid="ignore"):
+            pooled = [_POOLINGS[name](X, total) for name in self._prefixes()]
+            rows = np.concatenate(pooled, axis=1, dtype=X.values.dtype, casting="same_kind")
+        for name, part in zip(self._prefixes(), np.split(rows, len(pooled), axis=1), strict=True):
+            if not np.isfinite(part).all():
+                raise ValueError(f'The pooling "{name}" overflows {rows.dtype}: divide X by a typical size.')
+        return rows
 
     def _prefixes(self):
         return [self.pooling] if isinstance(self.pooling, str) else self.pooling

@@ -9,8 +9,8 @@ from ..ragged import check_ragged, validate_ragged
 from ..solvers import Schedule, SGDState, sgd, sgd_pass, single_threaded_blas
 from ._callbacks import with_callbacks
 from ._fit import BaseAttentionEstimator
-from ._model import AttentionRegressorMixin
-from ._validation import check_parameters, check_sample_weight, check_target
+from ._model import AttentionRegressorMixin, quiet_overflow
+from ._validation import check_parameters, check_sample_weight, check_target, leave_out_weightless
 
 _SGD_ADVICE = (
     "Lower learning_rate, let the steps shrink with power_t above 0.5 or set average=True, raise "
@@ -135,7 +135,11 @@ class BaseAttentionRegressor(AttentionRegressorMixin, BaseAttentionEstimator):
         check_parameters(self)
         first = not hasattr(self, "key_")
         checked = check_ragged(X) if first else validate_ragged(self, X, reset=False)
-        with single_threaded_blas(), self._build_objective(checked, y, sample_weight) as objective:
+        with (
+            single_threaded_blas(),
+            quiet_overflow(),
+            self._build_objective(checked, y, sample_weight) as objective,
+        ):
             if first:
                 start = next(self._starts(objective, None, 1, check_random_state(self.random_state)))
                 state = SGDState.at(objective.unpack(start))
@@ -152,13 +156,15 @@ class BaseAttentionRegressor(AttentionRegressorMixin, BaseAttentionEstimator):
     def _build_objective(self, X, y, sample_weight, build=AttentionObjective):
         """Check the target and the weights, and build what is minimised over X."""
         activation, fit_offset = self._initial_activation()
+        y = check_target(y, len(X), type(self).__name__)
+        sample_weight, X, y = leave_out_weightless(check_sample_weight(sample_weight, len(X)), X, y)
         return build(
             X,
-            check_target(y, len(X), type(self).__name__),
+            y,
             activation,
             alpha_key=self.alpha if self.alpha_key is None else self.alpha_key,
             alpha_value=self.alpha,
-            sample_weight=check_sample_weight(sample_weight, len(X)),
+            sample_weight=sample_weight,
             fit_intercept=bool(self.fit_intercept),
             fit_offset=fit_offset,
         )

@@ -21,7 +21,7 @@ from ._callbacks import EXTRA_FRAMES, CallbackSupportMixin, FitTask, with_callba
 from ._docstring import document_cv
 from ._fit import LBFGS_ADVICE
 from ._folds import FoldScorer, split, training_weights
-from ._model import AttentionModel, AttentionRegressorMixin, OffsetModel
+from ._model import AttentionModel, AttentionRegressorMixin, OffsetModel, quiet_overflow
 from ._path import PenaltyPath
 from ._validation import (
     check_common_parameters,
@@ -30,6 +30,7 @@ from ._validation import (
     check_penalties,
     check_sample_weight,
     check_target,
+    leave_out_weightless,
 )
 
 _ALPHAS = tuple(float(f"{alpha:.3g}") for alpha in np.logspace(-3, 3, 13))
@@ -114,7 +115,10 @@ class BaseAttentionRegressorCV(AttentionRegressorMixin, CallbackSupportMixin, At
         target = check_target(y, len(checked), type(self).__name__)
         weights = check_sample_weight(sample_weight, len(checked))
         folds = split(self.cv, checked, target, groups)
-        fold_weights = training_weights(folds, weights)
+        _, *fitted, fold_weights = leave_out_weightless(
+            weights, checked, target, training_weights(folds, weights).T
+        )
+        fitted.append(np.ascontiguousarray(fold_weights.T))
         scorer = FoldScorer(self.scoring, X, target, folds, None if sample_weight is None else weights)
         options = {
             "fit_intercept": bool(self.fit_intercept), "fit_offset": fit_offset,
@@ -127,7 +131,8 @@ class BaseAttentionRegressorCV(AttentionRegressorMixin, CallbackSupportMixin, At
         on_all_data, stop_crits = {}, []
         with (
             single_threaded_blas(),
-            PenaltyPath(checked, target, fold_weights, activation, **options) as path,
+            quiet_overflow(),
+            PenaltyPath(*fitted, activation, **options) as path,
         ):
             for place, fits in self._walk(path, alphas, alpha_keys):
                 penalties = float(alphas[place[0]]), float(alpha_keys[place])

@@ -11,7 +11,7 @@ from ..objective import AttentionParameters, curvature_cost
 from ..ragged import check_ragged
 from ..solvers import Renewal, lbfgs, single_threaded_blas
 from ._callbacks import EXTRA_FRAMES, CallbackSupportMixin, FitTask
-from ._model import AttentionModel, order, refuse_overflow
+from ._model import AttentionModel, order, quiet_overflow, refuse_no_minimum
 from ._starts import starting_points
 from ._validation import check_init
 
@@ -47,7 +47,11 @@ class BaseAttentionEstimator(CallbackSupportMixin, AttentionModel):
         self._check_parameters()
         checked = check_ragged(X)
         task = FitTask.of_fit(self, X, y, sample_weight, max_subtasks=self.n_init)
-        with single_threaded_blas(), self._build_objective(checked, y, sample_weight) as objective:
+        with (
+            single_threaded_blas(),
+            quiet_overflow(),
+            self._build_objective(checked, y, sample_weight) as objective,
+        ):
             self._minimise(X, checked, objective, task, 4 + EXTRA_FRAMES)
         return self
 
@@ -64,7 +68,7 @@ class BaseAttentionEstimator(CallbackSupportMixin, AttentionModel):
             if stop:
                 break
         best = min(results, key=order)
-        refuse_overflow(best)
+        refuse_no_minimum(best)
         if not best.converged and not best.stopped:
             warnings.warn(
                 f"{type(self).__name__} did not converge: {best.message}, with a scaled gradient norm of "

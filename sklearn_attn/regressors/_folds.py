@@ -9,6 +9,8 @@ from sklearn.metrics import get_scorer, make_scorer, r2_score
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
+from .._backend import to_numpy
+
 # What `make_scorer` returns: scorers that see a model through its predictions.
 _PredictionScorer = type(make_scorer(r2_score))
 
@@ -82,6 +84,11 @@ class FoldScorer:
     sample_weight : ndarray of float64 of shape (n,), optional
         Passed on to a scorer that takes it, as GridSearchCV does from scikit-learn 1.9 on.
 
+    Attributes
+    ----------
+    weightless : ndarray of int
+        Sequences of weight 0, which are not in the fits and have no prediction there.
+
     Raises
     ------
     TypeError, ValueError
@@ -94,11 +101,13 @@ class FoldScorer:
         self._scorer = scoring if callable(scoring) else get_scorer(scoring or "r2")
         self._X, self._y, self._folds = X, y, folds
         self._sample_weight = None
+        self.weightless = np.flatnonzero([] if sample_weight is None else sample_weight == 0.0)
         if sample_weight is not None and _takes_weights(self._scorer):
             for i, (_, test) in enumerate(folds):
                 if not sample_weight[test].any():
                     raise ValueError(f"All of sample_weight is zero in the test part of fold {i} of cv.")
             self._sample_weight = sample_weight
+            self._folds = [(train, test[sample_weight[test] > 0.0]) for train, test in folds]
 
     def __call__(self, i, predictions, make_model):
         """Score a model on fold i.
@@ -106,8 +115,8 @@ class FoldScorer:
         Parameters
         ----------
         i : int
-        predictions : ndarray of shape (n,)
-            Those of the model for all sequences.
+        predictions : ndarray
+            Those of the model for all sequences but the weightless.
         make_model : callable
             Returns the fitted model; called only if predictions do not do.
 
@@ -123,6 +132,8 @@ class FoldScorer:
         test = self._folds[i][1]
         weights = {} if self._sample_weight is None else {"sample_weight": self._sample_weight[test]}
         if isinstance(self._scorer, _PredictionScorer):
+            if self.weightless.size:
+                predictions = self._complete(predictions, make_model)
             score = self._scorer(_Predictions(predictions[test]), None, self._y[test], **weights)
         else:
             score = self._scorer(make_model(), _safe_indexing(self._X, test), self._y[test], **weights)
@@ -134,6 +145,15 @@ class FoldScorer:
                 "pass scoring='neg_mean_squared_error'."
             )
         return float(score)
+
+    def _complete(self, predictions, make_model):
+        """Add those of the weightless sequences, which count where the scorer takes no weights."""
+        completed = np.zeros(self._y.size)
+        completed[np.delete(np.arange(self._y.size), self.weightless)] = predictions
+        if self._sample_weight is None:
+            weightless = _safe_indexing(self._X, self.weightless)
+            completed[self.weightless] = to_numpy(make_model().predict(weightless))
+        return completed
 
 
 def _takes_weights(scorer):

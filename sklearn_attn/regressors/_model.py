@@ -7,13 +7,22 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .._backend import array_namespace, is_array_api, to_numpy
 from ..activations import get_activation
-from ..objective import like, pool, project
+from ..objective import like, pool, project, refuse_overflow
 from ..ragged import RaggedArray, Segments, set_features, validate_ragged
 from ._validation import check_number
+
+# Parameters in the precision of X may differ by this from those found, in the coordinates of the solver.
+_PRECISION = 1e-4
+
+
+def quiet_overflow():
+    """Return a context without NumPy's warnings of overflow, after which a message says what overflowed."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -64,8 +73,21 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Store what was fitted, in the units of the data."""
         parameters = objective.unpack(result.params)
         attributes = self._parameter_attributes(parameters, checked.values)
-        if not all(np.isfinite(to_numpy(attributes[name])).all() for name in ("key_", "value_")):
-            raise ValueError(f"The fitted key or value overflows {checked.values.dtype}: pass X in float64.")
+        dtype = str(checked.values.dtype).rpartition(".")[2]
+        key, value = attributes["key_"], attributes["value_"]
+        with np.errstate(invalid="ignore"):
+            rounded = objective.pack(parameters._replace(key=key, value=value))
+            rounded, found = (
+                to_numpy(theta)[: objective.coordinates.value_part.stop] for theta in (rounded, result.params)
+            )
+            close = np.abs(rounded - found) <= _PRECISION * np.maximum(1.0, np.abs(found))
+        if not close.all():
+            raise ValueError(
+                f"The fitted key or value underflows or overflows {dtype}: pass X in float64, or scale X "
+                "and y to unit variance."
+            )
+        if not (np.isfinite(result.stop_crit) and np.isfinite(to_numpy(attributes["intercept_"])).all()):
+            raise ValueError("The gradient or the intercept overflows: scale X and y to unit variance.")
         if reset:
             set_features(self, X, checked)
         vars(self).update(attributes)
@@ -128,7 +150,9 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         given = X
         X, _, weights, token_values = self._attend(X)
         token_values = token_values if token_values.ndim == 2 else token_values[:, None]
-        return RaggedArray(self._cast(weights[:, None] * token_values, X, given), X.offsets)
+        with quiet_overflow():
+            contributions = weights[:, None] * token_values
+        return RaggedArray(self._cast(contributions, X, given), X.offsets)
 
     def transform(self, X):
         """Compute the attended vector sum_l sigma(chi)_l X_l of every sequence.
@@ -155,11 +179,15 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         given = X
         if self.value_.ndim == 1:
             X, segments, weights, token_values = self._attend(X)
-            return self._cast(segments.sum(weights * token_values) + self.intercept_, X, given)
+            with quiet_overflow():
+                outputs = segments.sum(weights * token_values) + self.intercept_
+            return self._cast(outputs, X, given)
         X, _, weights, _ = self._attend(X, along=self.key_)
         attended = pool(X, weights)  # fewer numbers than K values of every token
         value, intercept = (like(parameters, attended) for parameters in (self.value_, self.intercept_))
-        return self._cast(attended @ value.T / math.sqrt(X.n_features) + intercept, X, given)
+        with quiet_overflow():
+            outputs = attended @ value.T / math.sqrt(X.n_features) + intercept
+        return self._cast(outputs, X, given)
 
     def _attend(self, X, along=None):
         """Return X validated, its segments, and weights and values of its tokens, `along` a direction."""
@@ -167,12 +195,21 @@ class AttentionModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = validate_ragged(self, X, reset=False)
         scores, token_values = project(X, self.key_, self.value_ if along is None else along)
         segments = Segments(X.offsets, scores)
-        return X, segments, segments.map(self._fitted_activation().weights, scores), token_values
+        with quiet_overflow():
+            weights = segments.map(self._fitted_activation().weights, scores)
+        return X, segments, weights, token_values
 
     @staticmethod
     def _cast(result, X, given):
         """Give a result the dtype of the tokens; that of a list goes to the host, where parts are joined."""
-        result = array_namespace(result).astype(result, X.values.dtype, copy=False)
+        xp = array_namespace(result)
+        with quiet_overflow():
+            result = xp.astype(result, X.values.dtype, copy=False)
+        if not bool(xp.all(xp.isfinite(result))):
+            raise ValueError(
+                f"What the model makes of X overflows {str(X.values.dtype).rpartition('.')[2]}: tokens are "
+                "too large. Give them the scale that they had in fit, or pass X in float64 and scale X and y."
+            )
         return to_numpy(result) if isinstance(given, list | tuple) else result
 
 
@@ -201,6 +238,26 @@ class AttentionRegressorMixin(RegressorMixin):
         """
         return self._outputs(X)
 
+    def score(self, X, y, sample_weight=None):
+        """Compute R2 of the predictions, in float64 whatever the dtype of X and y.
+
+        Parameters
+        ----------
+        X : RaggedArray, list, tuple or array
+            Sequences in any form that `fit` takes.
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        y, predictions = (to_numpy(column).astype(np.float64) for column in (y, self.predict(X)))
+        with quiet_overflow():
+            refuse_overflow(np.vdot(y, y), "y")
+            refuse_overflow(np.vdot(predictions, predictions), "the predictions")
+        return r2_score(y, predictions, sample_weight=sample_weight)
+
 
 class OffsetModel:
     """Mixin of erf attention, whose scores have an offset that is a parameter or fitted."""
@@ -225,7 +282,7 @@ def order(result):
     return np.isnan(result.objective), result.objective
 
 
-def refuse_overflow(result):
+def refuse_no_minimum(result):
     """Raise a ValueError if even the best of several starts has no finite objective."""
     if not np.isfinite(result.objective):
         raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 from .._backend import array_namespace, norm
 from ..objective import AttentionObjective, curvature_cost, moments, shared_pass
 from ..solvers import SolverResult, lbfgs_steps, run_in_lockstep
-from ._model import order, refuse_overflow
+from ._model import order, refuse_no_minimum
 from ._starts import start_steps
 
 # Below this norm of v, in the coordinates in which token values of the size of y have norm about one, a
@@ -139,7 +139,7 @@ class PenaltyPath:
             self._evaluate(elsewhere, [run.result.params for run in elsewhere])
         self._last_passes = self.n_passes - n_passes
         for run in best:
-            refuse_overflow(run.result)
+            refuse_no_minimum(run.result)
         fits = [PathFit(run.objective, run.result, run.gradient, run.predictions) for run in best]
         return [fits[first : first + R] for first in range(0, len(fits), R)]
 

@@ -7,7 +7,7 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_scalar, column_or_1d
 
 from .._backend import is_array_api, to_numpy
-from ..objective import AttentionParameters
+from ..objective import AttentionParameters, total_weight
 
 
 def check_target(y, n_sequences, name):
@@ -68,7 +68,7 @@ def check_sample_weight(sample_weight, n_sequences):
     Raises
     ------
     ValueError
-        If the shape is another, a weight is negative or not finite, or all are zero.
+        If the shape is another, a weight is negative or not finite, all are zero, or their sum overflows.
     """
     if sample_weight is None:
         return np.ones(n_sequences)
@@ -85,7 +85,30 @@ def check_sample_weight(sample_weight, n_sequences):
         raise ValueError(f"sample_weight[{negative[0]}] is negative; weights must be at least 0.")
     if not sample_weight.any():
         raise ValueError("All of sample_weight is zero; at least one sequence needs a positive weight.")
+    total_weight(sample_weight)
     return sample_weight
+
+
+def leave_out_weightless(sample_weight, X, *columns):
+    """Drop what belongs to sequences of weight 0, so that nothing in them is ever computed with.
+
+    Multiplying with 0 would not do: products of their tokens may overflow, and 0 times infinity is NaN.
+
+    Parameters
+    ----------
+    sample_weight : ndarray of float64 of shape (n,)
+    X : RaggedArray
+    *columns : arrays of shape (n,)
+
+    Returns
+    -------
+    sample_weight, X, *columns
+        As they are where no weight is 0; copies otherwise.
+    """
+    kept = np.flatnonzero(sample_weight)
+    if kept.size == sample_weight.size:
+        return sample_weight, X, *columns
+    return sample_weight[kept], X[kept], *(column[kept] for column in columns)
 
 
 def check_parameters(estimator):

@@ -1,4 +1,4 @@
-"""Limits in which a fit is known from elsewhere, and invariances."""
+"""Limits in which a fit is known from elsewhere; invariances are in tests/test_invariances.py."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,6 @@ from sklearn_attn import (
 from sklearn_attn.preprocessing import SequencePooler
 
 TIGHT = {"tol": 1e-7, "max_iter": 5000}
-
-
-def assert_same_fit(a, b, X, rtol=1e-6):
-    np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=rtol, atol=rtol)
-    assert a.objective_ == pytest.approx(b.objective_, rel=rtol)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -55,49 +50,6 @@ def test_padding_with_a_mask_is_ragged(Regressor, noisy):
     padded, mask = X.to_padded(fill_value=77.0, return_mask=True)
     a, b = (Regressor().fit(form, y) for form in (X, RaggedArray.from_padded(padded, mask)))
     np.testing.assert_array_equal(a.predict(X), b.predict(X))
-
-
-def test_the_order_of_tokens_and_sequences_does_not_matter(Regressor, noisy):
-    X, y = noisy
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(X))
-    shuffled = [rng.permutation(X[i]) for i in order]
-    a, b = Regressor(**TIGHT).fit(X, y), Regressor(**TIGHT).fit(shuffled, y[order])
-    assert_same_fit(a, b, X)
-
-
-def test_weights_are_repetitions(Regressor, noisy):
-    X, y = noisy
-    times = np.random.default_rng(0).integers(0, 4, len(X))
-    repeated = np.repeat(np.arange(len(X)), times)
-    a = Regressor(**TIGHT).fit(X, y, sample_weight=times)
-    b = Regressor(**TIGHT).fit(X[repeated], y[repeated])
-    assert_same_fit(a, b, X)
-
-
-def test_a_sequence_of_weight_zero_changes_nothing(Regressor, noisy):
-    X, y = noisy
-    absurd = [*X.to_list(), np.full((3, 4), 1e6)]
-    a = Regressor(**TIGHT).fit(X, y)
-    b = Regressor(**TIGHT).fit(absurd, np.append(y, -1e6), sample_weight=np.append(np.ones(len(X)), 0.0))
-    assert_same_fit(a, b, X)
-
-
-def test_rotating_the_token_space_leaves_predictions_unchanged(Regressor, noisy):
-    X, y = noisy
-    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
-    rotated = RaggedArray(X.values @ rotation, X.offsets)
-    a, b = Regressor(**TIGHT).fit(X, y), Regressor(**TIGHT).fit(rotated, y)
-    np.testing.assert_allclose(a.predict(X), b.predict(rotated), atol=1e-5)
-    np.testing.assert_allclose(a.value_ @ rotation, b.value_, atol=1e-4)
-
-
-def test_scaling_y_scales_the_value(Regressor, noisy):
-    X, y = noisy
-    a = Regressor(0.5, alpha_key=0.5, **TIGHT).fit(X, y)
-    b = Regressor(0.5, alpha_key=0.5 * 1e6, **TIGHT).fit(X, 1e3 * y)
-    np.testing.assert_allclose(1e3 * a.predict(X), b.predict(X), rtol=1e-6)
-    assert b.objective_ == pytest.approx(1e6 * a.objective_, rel=1e-8)
 
 
 def test_float32_twin(Regressor, noisy):
