@@ -439,6 +439,14 @@ def test_sums_of_float32_do_not_lose_tokens():
     np.testing.assert_array_equal(pooled, [[2**25, 1.0]])
 
 
+@pytest.mark.parametrize(("size", "dtype"), [(1e200, np.float64), (3e38, np.float32)])
+def test_poolings_that_overflow(size, dtype):
+    X = [size * np.array([[1.0], [1.0], [-1.0], [1.0]], dtype=dtype)]
+    assert np.isfinite(SequencePooler(["first", "max"]).fit_transform(X)).all()
+    with pytest.raises(ValueError, match=rf'"(std|sum)" overflows {np.dtype(dtype)}: divide X'):
+        SequencePooler(["max", "std", "sum"]).fit_transform(X)
+
+
 def test_maxima_of_negative_tokens():
     X = [np.array([[-3.0], [-1.0]]), np.array([[-np.finfo(float).max]])]
     np.testing.assert_array_equal(SequencePooler("max").fit_transform(X), [[-1.0], [-np.finfo(float).max]])

@@ -12,7 +12,7 @@ from ._losses import SQUARED_ERROR, refuse_overflow
 _ROUNDING = 1e-7
 _FAR = 1e3
 # Sizes beyond which products of a few typical factors may leave float64.
-_SMALLEST, _LARGEST = 1e-280, 1e280
+_SMALLEST, _LARGEST = 1e-290, 1e295
 
 
 class AttentionParameters(NamedTuple):
@@ -117,6 +117,7 @@ class Coordinates:
         self.null_intercept = null_intercept if np.ndim(null_intercept) == 0 else self.asarray(null_intercept)
         self.objective_scale = 2.0 * total * self.target_scale**2
         refuse_overflow(self.objective_scale, "y")
+        _refuse_sizes(self.objective_scale)
         with np.errstate(over="ignore"):
             refuse_overflow(mean_square.sum(), "X")
         variance = np.maximum(mean_square - mean**2, (_ROUNDING * mean) ** 2)
@@ -141,13 +142,8 @@ class Coordinates:
         )
         with np.errstate(divide="ignore", over="ignore"):
             derivatives = self.objective_scale / unit
-        for sizes in (unit, derivatives):
-            if not ((sizes > _SMALLEST) & (sizes < _LARGEST)).all():
-                raise ValueError(
-                    "The objective overflows at every start, or vanishes: the sizes of X, y, the weights, "
-                    "alpha and alpha_key together leave the range of float64. Scale X and y to unit variance "
-                    "(TokenTransformer(StandardScaler()), TransformedTargetRegressor), and lower alpha."
-                )
+        _refuse_sizes(unit)
+        _refuse_sizes(derivatives)
         self.unit = self.asarray(unit)
 
     def asarray(self, x):
@@ -212,6 +208,16 @@ def _inverse_root(squares, penalty, root_scale):
     """Compute 1 / sqrt(squares + penalty / root_scale^2), 1 where that is infinite."""
     root = np.hypot(np.sqrt(squares), math.sqrt(penalty) / root_scale)
     return 1.0 / np.where(root > 0.0, root, 1.0)
+
+
+def _refuse_sizes(sizes):
+    """Raise a ValueError where products of numbers of these sizes with typical ones may leave float64."""
+    if not np.all((sizes > _SMALLEST) & (sizes < _LARGEST)):
+        raise ValueError(
+            "The objective overflows at every start, or vanishes: the sizes of X, y, the weights, alpha and "
+            "alpha_key together leave the range of float64. Scale X and y to unit variance "
+            "(TokenTransformer(StandardScaler()), TransformedTargetRegressor), and lower alpha."
+        )
 
 
 def total_weight(sample_weight):

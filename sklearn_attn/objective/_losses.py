@@ -20,6 +20,8 @@ from ..activations import Softmax
 
 # Of a class without weight; its logarithm is the intercept that a fit begins at.
 _LEAST_SHARE = 1e-8
+# The square of a constant target that might as well be zero.
+_NEGLIGIBLE = 1e-280
 
 
 class NullModel(NamedTuple):
@@ -226,7 +228,9 @@ def _deviation(y, weight, mean):
     rounding = y.size * np.finfo(float).eps * abs(mean)
     if variance < np.finfo(float).tiny and deviations.max() > rounding:
         raise ValueError("The squares of y vanish in float64: divide y by a typical size.")
-    return math.sqrt(variance) if variance > rounding**2 else abs(mean) or 1.0
+    if variance > rounding**2:
+        return math.sqrt(variance)
+    return abs(mean) if mean * mean > _NEGLIGIBLE else 1.0
 
 
 def refuse_overflow(number, name):
