@@ -19,9 +19,9 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 def save_ragged(folder, X):
     """Write sequences to a folder, as values.npy and offsets.npy.
 
-    Both are complete, and on the disk, before they take the place of earlier ones: where writing fails, what was
-    there stays. Memory maps of the earlier files keep their tokens, so that what is mapped from a folder can be
-    saved there.
+    Both are complete, and on the disk, before they take the place of earlier ones: where writing fails, what
+    was there stays. Memory maps of the earlier files keep their tokens, so that what is mapped from a folder
+    can be saved there.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def load_ragged(folder, *, mmap_mode=None):
     FileNotFoundError
         If a file is missing.
     ValueError
-        If a file is truncated or has something behind its numbers, is no .npy file, holds Python objects, which
-        are never unpickled, or the offsets do not cut the values into sequences.
+        If a file is truncated or has something behind its numbers, is no .npy file, holds Python objects,
+        which are never unpickled, or the offsets do not cut the values into sequences.
 
     Notes
     -----
@@ -105,7 +105,7 @@ def load_ragged(folder, *, mmap_mode=None):
 
 
 def _write(path, array):
-    """Write an array; unlike ``numpy.save``, which may lose the last bytes of it, say so where the disk is full."""
+    """Write an array, and say so where the disk is full: ``numpy.save`` may lose the last bytes instead."""
     array = np.ascontiguousarray(array)
     try:
         with open(path, "xb") as file:
@@ -134,11 +134,13 @@ def _check_size(path):
             raise ValueError(f"its version of the format is {version}")
         try:
             shape, _, dtype = _HEADERS[version](file)
-        except (SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        except OSError:
+            raise
+        except Exception as error:  # of Python's parser, of its tokeniser or of NumPy's dtypes
             raise ValueError(f"its header cannot be read ({error})") from error
         if dtype.kind not in "biufc":
             raise ValueError(f"it holds {dtype}")
         expected = file.tell() + math.prod(shape) * dtype.itemsize
         found = os.fstat(file.fileno()).st_size
         if min(shape, default=0) < 0 or found != expected:
-            raise ValueError(f"its header says {expected} bytes, shape {shape} of {dtype}, but it has {found}")
+            raise ValueError(f"{shape} numbers of {dtype} make {expected} bytes, but it has {found}")

@@ -122,8 +122,8 @@ class BaseAttentionRegressor(AttentionRegressorMixin, BaseAttentionEstimator):
         Returns
         -------
         self
-            Unchanged if an error is raised or the pass is interrupted. `objective_` and `stop_crit_` are those of the data of
-            this call, and `loss_curve_` is one entry longer.
+            Unchanged if an error is raised or the pass is interrupted. `objective_` and `stop_crit_` are
+            those of the data of this call, and `loss_curve_` is one entry longer.
 
         Raises
         ------
