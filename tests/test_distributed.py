@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge
 
 from sklearn_attn import (
     ErfAttentionRegressor,
+    RaggedArray,
     SoftmaxAttentionClassifier,
     SoftmaxAttentionRegressor,
     SoftmaxAttentionRegressorCV,
@@ -50,6 +51,14 @@ def data():
 
 def split(*arrays):
     return [tuple(array[a:b] for array in arrays) for a, b in pairwise(BOUNDS)]
+
+
+def with_lying_offsets(X):
+    """A RaggedArray whose offsets were changed by force."""
+    X = RaggedArray(X.values, X.offsets)
+    X.offsets.flags.writeable = True
+    X.offsets[1] = 10**9
+    return X
 
 
 def assert_same(model, exact):
@@ -113,6 +122,7 @@ def test_float32_stays_float32(client, data):
         (lambda X, y: [(X, y), ([np.ones((2, 3))], [1.0])], ValueError, "same n_features, got 12 and 3"),
         (lambda X, y: [(X, y), (X.astype(np.float32), y)], ValueError, "same dtype, got float32 and float64"),
         (lambda X, y: [(X, np.full(len(y), np.nan))], ValueError, "NaN"),
+        (lambda X, y: [(X, y), (with_lying_offsets(X), y)], ValueError, "must not decrease"),
     ],
 )
 def test_bad_partitions(client, data, make, error, message):

@@ -8,6 +8,7 @@ queues, on which a thread that has waited in vain sleeps.
 
 import threading
 import weakref
+from itertools import count
 from queue import SimpleQueue
 
 import numpy as np
@@ -67,21 +68,22 @@ def _rest(counters, index, count, patience, grace):
 def _work(tasks, results, counters):
     """Do tasks until there is None; holds nothing of the team, lest it outlive its user."""
     while (task := tasks.get()) is not None:
-        function, share, count = task
+        function, share, run = task
         error = None
         try:
             function(share)
         except BaseException as raised:
             error = raised
-        results.put((count, error))
+        results.put((run, error))
         del task, function
-        _rest(counters, (share + 1) * _LINE, count, _PATIENCE, _GRACE)
+        _rest(counters, (share + 1) * _LINE, run, _PATIENCE, _GRACE)
+    tasks.put(None)  # for the next
 
 
-def _end(tasks, counters, n_workers):
+def _end(tasks, counters):
+    """Let all threads end; harmless when called again, as it is where a first call was interrupted."""
     counters[0] += 1
-    for _ in range(n_workers):
-        tasks.put(None)
+    tasks.put(None)
 
 
 class ThreadTeam:
@@ -96,6 +98,8 @@ class ThreadTeam:
     def __init__(self, n_threads):
         self.n_threads = n_threads
         self._tasks, self._results = SimpleQueue(), SimpleQueue()
+        # Of all runs that were begun: one that was interrupted early has not reached the counters.
+        self._runs = count(1)
         self._counters = np.zeros((n_threads + 1) * _LINE, dtype=np.int64)
         self._threads = [
             threading.Thread(
@@ -107,12 +111,12 @@ class ThreadTeam:
             for i in range(n_threads - 1)
         ]
         # Before they start: an interrupt may come at any moment from then on.
-        self._end = weakref.finalize(self, _end, self._tasks, self._counters, n_threads - 1)
+        weakref.finalize(self, _end, self._tasks, self._counters)
         try:
             for thread in self._threads:
                 thread.start()
         except BaseException:
-            self._end()
+            _end(self._tasks, self._counters)
             raise
 
     def run(self, task):
@@ -120,25 +124,25 @@ class ThreadTeam:
         if not self._threads:
             task(0)
             return
-        count, others = int(self._counters[0]) + 1, range(self.n_threads - 1)
+        run, others = next(self._runs), range(self.n_threads - 1)
         for share in others:
-            self._tasks.put((task, share, count))
-        self._counters[0] = count
+            self._tasks.put((task, share, run))
+        self._counters[0] = run
         try:
             task(self.n_threads - 1)
         finally:
-            errors = self._wait(others, count)
+            errors = self._wait(others, run)
         for error in errors:
             raise error
 
-    def _wait(self, others, count):
+    def _wait(self, others, run):
         """Wait for the other shares of a run, and return what they raised."""
         for share in others:
-            _watch(self._counters, (share + 1) * _LINE, count, _PATIENCE)
+            _watch(self._counters, (share + 1) * _LINE, run, _PATIENCE)
         errors = []
         for _ in others:
             found = None
-            while found != count:  # an interrupted run left its results
+            while found != run:  # an interrupted run left its results
                 found, error = self._results.get()
             if error is not None:
                 errors.append(error)
@@ -146,6 +150,6 @@ class ThreadTeam:
 
     def close(self):
         """End the threads."""
-        self._end()
+        _end(self._tasks, self._counters)
         for thread in self._threads:
             thread.join()

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..ragged import validate_ragged
+from ..ragged import all_at_once, validate_ragged
 from ._common import RaggedTagsMixin, token_feature_names
 
 
@@ -39,7 +39,8 @@ class _RowTransformer(RaggedTagsMixin, TransformerMixin, BaseEstimator):
             If a parameter or X is not valid.
         """
         self._check_parameters()
-        self._learn(validate_ragged(self, X, reset=True).to_device("cpu"))
+        with all_at_once(self) as fitted:
+            fitted._learn(validate_ragged(fitted, X, reset=True).to_device("cpu"))
         return self
 
     def _learn(self, X):

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._backend import to_numpy
-from ..ragged import RaggedArray, check_ragged, is_table, set_features, validate_ragged
+from ..ragged import RaggedArray, all_at_once, check_ragged, is_table, set_features, validate_ragged
 from ._common import RaggedTagsMixin, token_feature_names
 
 
@@ -225,8 +225,9 @@ class TokenTransformer(RaggedTagsMixin, TransformerMixin, BaseEstimator, auto_wr
         return "allow-nan" if get_tags(self).input_tags.allow_nan and not may_be_padded else True
 
     def _keep(self, X, checked, inner):
-        set_features(self, X, checked)
-        self.transformer_ = inner
+        with all_at_once(self) as fitted:
+            set_features(fitted, X, checked)
+            fitted.transformer_ = inner
         return self
 
     def _repack(self, tokens, X, checked):

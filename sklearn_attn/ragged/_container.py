@@ -72,6 +72,13 @@ class RaggedArray(FormatsMixin):
     dtype = np.dtype(object)
 
     def __init__(self, values, offsets):
+        self.__setstate__({"values": values, "offsets": offsets})
+
+    def __setstate__(self, state):
+        """Check what makes a RaggedArray; files and pickles come this way too, and may lie."""
+        if not isinstance(state, dict) or state.keys() != {"values", "offsets"}:
+            raise ValueError("The state of a RaggedArray is a dict of values and offsets, and nothing else.")
+        values = state["values"]
         if not is_array_api(values):
             raise TypeError(
                 f"values must be an array of shape (n_tokens, D), got {type(values).__name__}; "
@@ -83,12 +90,9 @@ class RaggedArray(FormatsMixin):
                 f"values must have shape (n_tokens, D), got {tuple(values.shape)}; use "
                 "RaggedArray.from_padded for an (n, L, D) array."
             )
-        offsets = _conversion.check_offsets(offsets, values.shape[0])
-        self.__setstate__({"values": values, "offsets": offsets})
-
-    def __setstate__(self, state):
-        for name, array in state.items():
-            if is_numpy_array(array) and array.flags.writeable:
+        offsets = _conversion.check_offsets(state["offsets"], values.shape[0])
+        for name, array in (("values", values), ("offsets", offsets)):
+            if is_numpy_array(array):  # a view of its own, whose shape nobody else can set
                 array = array.view()
                 array.flags.writeable = False
             self.__dict__[name] = array

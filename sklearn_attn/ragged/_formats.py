@@ -71,7 +71,7 @@ class FormatsMixin:
             If the type is not a list of lists of numbers.
         ValueError
             If the number of features differs, or a sequence, a token or a number is null; the message names
-            the first.
+            the first. Also if the array is not valid, as one from a damaged file may be.
 
         Examples
         --------
@@ -182,6 +182,8 @@ def from_arrow(array):
     """Split a column of an Arrow table into (values, offsets)."""
     import pyarrow as pa
 
+    if isinstance(array, pa.Array | pa.ChunkedArray):
+        array.validate(full=True)  # what comes from a file is not, and Arrow reads where wrong offsets say
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if not isinstance(array, pa.Array):

@@ -1,5 +1,7 @@
 """One door for every input that an estimator takes."""
 
+from contextlib import contextmanager
+
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
@@ -119,6 +121,19 @@ def set_features(estimator, X, checked, *, reset=True):
     validate_data(estimator, X=source, reset=reset, skip_check_array=True)
 
 
+@contextmanager
+def all_at_once(estimator):
+    """Yield a draft of an estimator; at the end, if nothing is raised, its attributes become the estimator's.
+
+    They do so in one step: an interrupt between two of them would leave one half of this fit and one half of
+    the last.
+    """
+    draft = object.__new__(type(estimator))
+    vars(draft).update(vars(estimator))
+    yield draft
+    estimator.__dict__ = vars(draft)
+
+
 def _first_sequence(X):
     """Return the first element of a list, an object array or a one-column frame of sequences."""
     if isinstance(X, list | tuple):
@@ -146,7 +161,8 @@ def is_table(X, checked):
 def _pack(X):
     """Split any accepted X into (values, offsets), without a copy where it can be."""
     if isinstance(X, RaggedArray):
-        return X.values, X.offsets
+        # Once more: kernels trust the offsets, and who insists can write into those of X, or set their shape.
+        return X.values, _conversion.check_offsets(X.offsets, X.values.shape[0])
     if is_column(X):
         return from_column(X)
     if issparse(X):

@@ -5,7 +5,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from ..objective import AttentionObjective
-from ..ragged import check_ragged, validate_ragged
+from ..ragged import all_at_once, check_ragged, validate_ragged
 from ..solvers import Schedule, SGDState, sgd, sgd_pass, single_threaded_blas
 from ._callbacks import with_callbacks
 from ._fit import BaseAttentionEstimator
@@ -122,8 +122,8 @@ class BaseAttentionRegressor(AttentionRegressorMixin, BaseAttentionEstimator):
         Returns
         -------
         self
-            Unchanged if an error is raised. `objective_` and `stop_crit_` are those of the data of
-            this call, and `loss_curve_` is one entry longer.
+            Unchanged if an error is raised or the pass is interrupted. `objective_` and `stop_crit_` are
+            those of the data of this call, and `loss_curve_` is one entry longer.
 
         Raises
         ------
@@ -148,9 +148,10 @@ class BaseAttentionRegressor(AttentionRegressorMixin, BaseAttentionEstimator):
                 state = getattr(self, "_sgd_state", None) or SGDState.at(self._previous_parameters(checked))
                 loss_curve = self.loss_curve_
             result = sgd_pass(objective, state, self._schedule())
-        self._keep(X, checked, objective, result, reset=first)
-        self.loss_curve_ = np.append(loss_curve, self.objective_)
-        self.n_iter_ = self.loss_curve_.size - 1
+        with all_at_once(self) as fitted:
+            fitted._keep(X, checked, objective, result, reset=first)
+            fitted.loss_curve_ = np.append(loss_curve, fitted.objective_)
+            fitted.n_iter_ = fitted.loss_curve_.size - 1
         return self
 
     def _build_objective(self, X, y, sample_weight, build=AttentionObjective):

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._backend import to_numpy
-from ..ragged import check_ragged
+from ..ragged import all_at_once, check_ragged
 from ..solvers import single_threaded_blas
 from ._attention import (
     ErfAttentionRegressor,
@@ -156,12 +156,13 @@ class BaseAttentionRegressorCV(AttentionRegressorMixin, CallbackSupportMixin, At
         self._warn_of_far_features(objective.coordinates.far_features, stacklevel=3 + EXTRA_FRAMES)
         self._warn_of_unconverged(np.array(stop_crits))
         task.end(lambda: self._attributes_at(objective, on_all_data[best].params))
-        self._keep(X, checked, objective, on_all_data[best])
-        self.alphas_ = alphas
-        self.alpha_, self.alpha_key_ = penalties
-        self.best_score_ = float(means[best])
-        self.cv_scores_ = scores if self.alpha_keys is not None else scores[:, 0]
-        self.n_passes_ = path.n_passes
+        with all_at_once(self) as fitted:
+            fitted._keep(X, checked, objective, on_all_data[best])
+            fitted.alphas_ = alphas
+            fitted.alpha_, fitted.alpha_key_ = penalties
+            fitted.best_score_ = float(means[best])
+            fitted.cv_scores_ = scores if self.alpha_keys is not None else scores[:, 0]
+            fitted.n_passes_ = path.n_passes
         return self
 
     def _check_parameters(self):

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 
 from .._backend import to_numpy
 from ..objective import AttentionParameters, curvature_cost
-from ..ragged import check_ragged
+from ..ragged import all_at_once, check_ragged
 from ..solvers import Renewal, lbfgs, single_threaded_blas
 from ._callbacks import EXTRA_FRAMES, CallbackSupportMixin, FitTask
 from ._model import AttentionModel, order, quiet_overflow, refuse_no_minimum
@@ -77,7 +77,8 @@ class BaseAttentionEstimator(CallbackSupportMixin, AttentionModel):
                 stacklevel=stacklevel,
             )
         task.end(lambda: self._attributes_at(objective, best.params))
-        self._keep(X, checked, objective, best)
+        with all_at_once(self) as fitted:
+            fitted._keep(X, checked, objective, best)
 
     def _starts(self, objective, init, n_init, random_state):
         """Yield flat starting vectors: the given one, else what `init` says, and random ones after it."""

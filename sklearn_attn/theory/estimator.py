@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from ..problems import SLRProblem
+from ..ragged import all_at_once
 from ._parallel import map_problems
 from ._validation import check_activation, check_positive, check_problem
 from .replica import ReplicaSymmetryWarning, order_parameter_vector, replica_erm
@@ -136,9 +137,10 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
             fitted |= self._calibrate(settings, y, fit_params)
         else:
             self._problem(settings[0], fitted)  # refuses what no theory is about
-        validate_data(self, X=X, skip_check_array=True)
-        self.columns_ = columns
-        self.signal_, self.noise_ = fitted["signal"], fitted["noise"]
+        with all_at_once(self) as calibrated:
+            validate_data(calibrated, X=X, skip_check_array=True)
+            calibrated.columns_ = columns
+            calibrated.signal_, calibrated.noise_ = fitted["signal"], fitted["noise"]
         return self
 
     def predict(self, X):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._backend import is_numpy_array
 from ..problems import SLRProblem
-from ..ragged import RaggedArray, check_ragged, set_features, validate_ragged
+from ..ragged import RaggedArray, all_at_once, check_ragged, set_features, validate_ragged
 from ._location import location_evidence
 from ._validation import check_count, check_positive, check_problem
 from .bayes import posterior_scores
@@ -161,10 +161,11 @@ class BayesGAMPRegressor(RegressorMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        set_features(self, X, checked)
-        self.key_, self.value_ = state.k, state.v
-        self.key_variance_, self.value_variance_ = state.V_k, state.V_v
-        self.n_iter_ = n_iter
+        with all_at_once(self) as fitted:
+            set_features(fitted, X, checked)
+            fitted.key_, fitted.value_ = state.k, state.v
+            fitted.key_variance_, fitted.value_variance_ = state.V_k, state.V_v
+            fitted.n_iter_ = n_iter
         return self
 
     def predict(self, X):

@@ -196,6 +196,7 @@ def test_several_starts_are_not_worse(benign):
     np.testing.assert_array_equal(several.cv_scores_, again.cv_scores_)
 
 
+@pytest.mark.usefixtures("on_host")
 def test_curvature_changes_the_passes_and_not_the_result(benign, monkeypatch):
     X, y = benign
     model = SoftmaxAttentionRegressorCV(ALPHAS, cv=3, tol=1e-7)

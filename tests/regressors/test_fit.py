@@ -394,6 +394,7 @@ def test_passes_are_counted(monkeypatch):
     assert descent.n_passes_ == 1 + n_evaluations + 5
 
 
+@pytest.mark.usefixtures("on_host")
 def test_curvature_saves_passes_on_badly_conditioned_data(monkeypatch):
     rng = np.random.default_rng(0)
     tokens, y = SLRDataset("spiked", 30, signal=9.0, length=3, noise=0.1, random_state=0).sample(600)
