@@ -152,7 +152,7 @@ def test_tags_follow_the_inner_transformer():
         StandardScaler(),
         PCA(n_components=2),
         Nystroem(n_components=5, random_state=0),
-        KBinsDiscretizer(3, encode="onehot-dense", quantile_method="averaged_inverted_cdf"),
+        KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform"),
         make_pipeline(StandardScaler(), PCA(n_components=1)),
         Normalizer(),
         FunctionTransformer(np.exp),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
+from sklearn import config_context
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -54,7 +55,8 @@ def check_classes(y, n_sequences, name):
             "y.argmax(axis=1); for several labels wrap the classifier: "
             f"sklearn.multioutput.MultiOutputClassifier({name}())."
         )
-    y = column_or_1d(y, warn=True)
+    with config_context(array_api_dispatch=False):  # scikit-learn 1.6 refuses lists where it is on
+        y = column_or_1d(y, warn=True)
     check_length(y, n_sequences)
     if y.dtype.kind == "O":
         _refuse_missing(y)

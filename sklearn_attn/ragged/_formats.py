@@ -142,7 +142,9 @@ class FormatsMixin:
 
 
 def is_column(X):
-    """Tell whether X is a column of sequences of one of these libraries."""
+    """Tell whether X is a column of sequences of one of these libraries, or a list of sequences of Arrow."""
+    if _is_arrow_selection(X):
+        return True
     library = type(X).__module__.partition(".")[0]
     if library == "awkward":
         return type(X).__name__ == "Array"
@@ -151,8 +153,21 @@ def is_column(X):
     return library == "pyarrow" or (library == "polars" and hasattr(X, "dtype") and X.dtype.is_nested())
 
 
+def _is_arrow_selection(X):
+    """Tell whether X is what scikit-learn before 1.8 selects of an Arrow array: a list of its entries."""
+    if not isinstance(X, list) or not X or not type(X[0]).__module__.startswith("pyarrow"):
+        return False
+    import pyarrow as pa
+
+    return isinstance(X[0], pa.ListScalar)
+
+
 def from_column(X):
     """Split what `is_column` into (values, offsets)."""
+    if _is_arrow_selection(X):
+        import pyarrow as pa
+
+        X = pa.array([x if getattr(x, "is_valid", True) else None for x in X], type=X[0].type)
     library = type(X).__module__.partition(".")[0]
     return {"awkward": from_awkward, "pyarrow": from_arrow, "polars": from_polars}[library](X)
 
@@ -239,8 +254,8 @@ def _open_series(series, what, offsets=None):
     if not isinstance(series.dtype, pl.List | pl.Array):
         raise TypeError(f"Expected {_WHAT}: a Polars list of lists of numbers, but {what} is {series.dtype}.")
     _refuse_missing(_nulls(series), what, offsets)
-    if isinstance(series.dtype, pl.Array):
-        series = series.cast(pl.List(series.dtype.inner))
+    if isinstance(series.dtype, pl.Array):  # a cast to lists copies before Polars 2
+        return np.full(len(series), series.dtype.size), series.explode()
     lengths = series.list.len().to_numpy()
     if not lengths.all():  # an empty list explodes to a null
         series = series.filter(series.list.len() > 0)

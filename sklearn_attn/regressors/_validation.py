@@ -188,12 +188,10 @@ def _check_numbers(array, name):
     refuse_masked(array, name)
     if is_array_api(array):
         array = to_numpy(array)
+    options = {"ensure_2d": False, "allow_nd": True, "ensure_all_finite": False}
     try:
-        with config_context(array_api_dispatch=False):  # it is on the host
-            checked = check_array(
-                array, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name=name,
-                ensure_all_finite=False,
-            )  # fmt: skip
+        with config_context(array_api_dispatch=False):  # scikit-learn 1.6 refuses lists where it is on
+            checked = check_array(array, dtype=np.float64, input_name=name, **options)
     except (TypeError, ValueError) as error:
         prefix = "" if f"Input {name}" in str(error) else f"{name} must be an array of real numbers: "
         raise type(error)(f"{prefix}{error}") from error

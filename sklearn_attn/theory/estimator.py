@@ -6,10 +6,12 @@ from contextlib import contextmanager
 
 import numpy as np
 from scipy.optimize import least_squares, minimize_scalar
+from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
+from .._backend import is_array_api, to_numpy
 from ..problems import SLRProblem
 from ..ragged import all_at_once
 from ._parallel import map_problems
@@ -129,7 +131,7 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
             If the calibrated theory is no prediction at some settings, or the calibration did not end.
         """
         columns = self._read_columns(X)
-        table, y = check_X_y(X, y, y_numeric=True, ensure_all_finite=False)
+        table, y = _check_on_host(check_X_y, X, y, y_numeric=True)
         fit_params = self._check_parameters(columns)
         settings = _settings(table, columns, self.columns)
         fitted = {"signal": float(self.signal), "noise": float(self.noise)}
@@ -186,7 +188,7 @@ class ReplicaTheory(RegressorMixin, BaseEstimator):
         validate_data(self, X=X, reset=False, skip_check_array=True)
         if columns != self.columns_:
             raise ValueError(f"fit was given the columns {self.columns_}, got {columns}.")
-        settings = _settings(check_array(X, ensure_all_finite=False), columns, self.columns)
+        settings = _settings(_check_on_host(check_array, X), columns, self.columns)
         fitted = {"signal": self.signal_, "noise": self.noise_}
         keys = [tuple(sorted(setting.items())) for setting in settings]
         different = list(dict.fromkeys(keys))
@@ -362,6 +364,13 @@ def _tuple_of_names(names, parameter):
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"{parameter} must be a tuple of names, got {names!r}.")
     return tuple(names)
+
+
+def _check_on_host(check, *arrays, **options):
+    """Check arrays as scikit-learn does, and return them in NumPy; solvers work there."""
+    arrays = [to_numpy(array) if is_array_api(array) else array for array in arrays]
+    with config_context(array_api_dispatch=False):  # scikit-learn 1.6 refuses lists where it is on
+        return check(*arrays, ensure_all_finite=False, **options)
 
 
 def _settings(table, columns, expected):
