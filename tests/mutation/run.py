@@ -91,18 +91,18 @@ def copy_of_the_package(folder):
     return folder
 
 
-def run_file(path, folder, results, redo):
+def run_file(path, folder, results, redo, budget):
     """Run the nearest tests for every mutant of a file that has no outcome yet."""
     todo = [m for m in mutants_of(path) if why_equivalent(m) is None]
     todo = [m for m in todo if redo(results.found.get(m.name))]
     if not todo:
         return
     worker = Worker(folder, NEAREST[path], folder / "log")
-    baseline = worker.ask(timeout=300)
+    baseline = worker.ask(timeout=600, budget=budget)
     print(path, len(todo), "to run; without a fault:", baseline, flush=True)
     if baseline["outcome"] != "survived":
         sys.exit((folder / "log").read_text()[-3000:])
-    timeout = max(8.0, 3.0 * baseline["seconds"])
+    timeout = 3.0 * budget
     target = folder / "sklearn_attn" / path
     original = target.read_text()
     for mutant in todo:
@@ -139,6 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", default=list(NEAREST))
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutation.jsonl")
+    parser.add_argument("--budget", type=float, default=6.0, help="seconds of tests for a mutant, in all")
     parser.add_argument("--redo", action="store_true", help="run survivors and timeouts once more")
     parser.add_argument("--table", action="store_true", help="print counts, and run nothing")
     parser.add_argument("--survivors", action="store_true", help="list what survived, and run nothing")
@@ -160,7 +161,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             copy_of_the_package(Path(folder))
             for path in files:
-                run_file(path, Path(folder), results, redo)
+                run_file(path, Path(folder), results, redo, options.budget)
     print(table(results, files))
 
 

@@ -5,9 +5,11 @@ and answers with a line: "killed", "survived", "timeout", or "broken" where pyte
 """
 
 import ast
+import collections
 import contextlib
 import json
 import os
+import random
 import signal
 import sys
 import time
@@ -85,12 +87,13 @@ class _Server:
     """Takes the place of pytest's loop over the tests it has collected: runs them in a fork for every mutant."""
 
     def __init__(self, jobs, answers, log):
-        self.jobs, self.answers, self.log = jobs, answers, log
+        self.jobs, self.answers, self.log, self.items = jobs, answers, log, []
 
     def pytest_runtestloop(self, session):
         _threads = sys.modules.get("sklearn_attn.objective._threads")
         if os.environ.get("NUMBA_DISABLE_JIT") == "1" and _threads is not None:
             _threads._PATIENCE = _threads._GRACE = 1
+        self.items = list(session.items)
         for line in self.jobs:
             self.answers.write(json.dumps(self._answer(session, json.loads(line))) + "\n")
             self.answers.flush()
@@ -102,21 +105,41 @@ class _Server:
         child = os.fork()
         if not child:
             os.close(read)
-            _run_tests(session, job, write, self.log)
+            _run_tests(session, self.items, job, write, self.log)
         os.close(write)
-        outcome, killer = _wait(child, job["timeout"]), ""
+        outcome = _wait(child, job["timeout"])
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         if outcome == "timeout":
             os.waitpid(child, 0)
         os.set_blocking(read, False)
         with open(read, "rb") as pipe:
-            killer = (pipe.read() or b"").decode()
-        return {"outcome": outcome, "by": killer, "seconds": round(time.monotonic() - start, 2)}
+            said = (pipe.read() or b"").decode()
+        if "budget" in job and outcome == "survived":
+            self.items = _within(job["budget"], self.items, json.loads(said))
+            return {"outcome": outcome, "by": f"{len(self.items)} of {len(session.items)} tests", "seconds": job["budget"]}
+        return {"outcome": outcome, "by": said, "seconds": round(time.monotonic() - start, 2)}
 
 
-def _run_tests(session, job, write, log):
-    code = 1
+def _within(budget, items, seconds):
+    """Take tests of about so many seconds in all: of every test function some cases, drawn at random."""
+    functions = collections.defaultdict(list)
+    for item, duration in zip(items, seconds, strict=True):
+        functions[item.nodeid.partition("[")[0]].append((item, duration))
+    drawn, random_state = [], random.Random(0)
+    for cases in functions.values():
+        random_state.shuffle(cases)
+        spent = 0.0
+        for turn, (item, duration) in enumerate(cases):
+            if turn and spent + duration > budget / len(functions):
+                break
+            spent += duration
+            drawn.append((turn, duration, len(drawn), item))
+    return [item for *_, item in sorted(drawn, key=lambda case: case[:3])]
+
+
+def _run_tests(session, items, job, write, log):
+    code, seconds = 1, []
     try:
         os.setsid()
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -124,14 +147,17 @@ def _run_tests(session, job, write, log):
         os.dup2(output, 2)
         if job.get("source"):
             _break(job["module"], job["function"], job["source"])
-        items = session.items
         for item, following in zip(items, [*items[1:], None], strict=True):
+            start = time.monotonic()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.testsfailed or session.shouldstop:
                 os.write(write, item.nodeid.encode())
                 break
+            seconds.append(time.monotonic() - start)
         else:
             code = 0 if items else 5
+            if "budget" in job:
+                os.write(write, json.dumps([round(x, 3) for x in seconds]).encode())
     except BaseException as error:
         os.write(write, f"{type(error).__name__}: {error}".encode())
         code = 6
