@@ -87,6 +87,16 @@ def test_is_safe_at_extreme_scores(activation, scores, dtype):
         assert weights.sum() == pytest.approx(1, rel=float(4 * np.finfo(dtype).eps))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@every
+def test_no_step_on_the_way_overflows_at_far_scores(activation, dtype):
+    # 1e30 is finite in float32, but its square is not
+    scores = np.array([[-1e30, -1e4, 0.0, 1e4, 1e30]], dtype=dtype)
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        pulled = activation.pullback(scores, np.ones_like(scores))
+    assert np.isfinite(pulled).all()
+
+
 def test_low_scores_keep_their_ratios():
     # softplus(x) -> exp(x) far below zero: the weights become those of softmax
     scores = np.array([[-1e4, -1e4 + 1.0, -1e4 + 2.0]])

@@ -8,7 +8,7 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 # Weakly, so that a fit whose end was interrupted is forgotten, and the next one sets BLAS free.
 _holds = weakref.WeakSet()
 _limit = None
@@ -51,15 +51,21 @@ def _restore():
 
 
 def _forget_other_threads():
-    """In a forked child: fits of other threads, which may have held BLAS or the lock, are not there."""
+    """In a forked child: fits of other threads, which may have held BLAS, are not there."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _holds.clear()
     _restore()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_other_threads)
+    # Under the lock, so that no other thread has set limits that `_limit` does not know yet; reentrant, as what
+    # runs between two instructions of the thread that has it may fork.
+    os.register_at_fork(
+        before=lambda: _lock.acquire(),
+        after_in_parent=lambda: _lock.release(),
+        after_in_child=_forget_other_threads,
+    )
 
 
 def _let_any_thread_set_limits():

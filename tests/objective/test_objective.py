@@ -9,7 +9,7 @@ import pytest
 
 from sklearn_attn import RaggedArray
 from sklearn_attn.activations import ACTIVATIONS
-from sklearn_attn.objective import AttentionObjective, AttentionParameters, project
+from sklearn_attn.objective import AttentionObjective, AttentionParameters, _generic, project
 
 activations = pytest.mark.parametrize("name", ACTIVATIONS)
 backends = pytest.mark.parametrize("backend", ["cpu", "generic"])
@@ -61,6 +61,24 @@ def test_value_is_the_definition(problem, parameters, name, backend):
     with build(problem, name, backend=backend) as objective:
         value, _ = objective.evaluate(parameters)
     assert value == pytest.approx(slow_objective(*problem, name, parameters, 0.7, 0.4), rel=1e-12)
+
+
+@pytest.mark.parametrize("numbers", [2, 12, 14], ids=["one token", "four tokens", "four tokens and some"])
+def test_float32_tokens_are_copied_in_blocks(monkeypatch, problem, parameters, numbers):
+    X, y, weight = problem
+    single = X.astype(np.float32)
+    with build((single.astype(np.float64), y, weight), "softmax", backend="generic") as objective:
+        expected = objective.evaluate(parameters)
+    monkeypatch.setattr(_generic, "_BLOCK_NUMBERS", numbers)
+    sizes = [block.shape[0] for block in _generic._blocks(single.values)]
+    assert sizes == [max(1, numbers // 3)] * (len(sizes) - 1) + sizes[-1:]
+    assert all(block.dtype == np.float64 for block in _generic._blocks(single.values))
+    assert next(_generic._blocks(X.values)) is X.values  # float64 ones are not copied
+    with build((single, y, weight), "softmax", backend="generic") as objective:
+        value, gradient = objective.evaluate(parameters)
+    assert value == pytest.approx(expected[0], rel=1e-13)
+    for part, reference in zip(gradient, expected[1], strict=True):
+        np.testing.assert_allclose(part, reference, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "fit_offset"), [*((name, False) for name in ACTIVATIONS), ("erf", True)])

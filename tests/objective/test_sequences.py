@@ -22,19 +22,19 @@ def test_tokens_are_numbered_from_the_first_sequence_asked_for():
 
 
 # Scores of 1e4 leave no digits in sums of linear weights, and no slope of erf.
-CASES = [(name, spread) for name in ACTIVATIONS for spread in (1.0, 100.0)]
-CASES += [("softmax", 1e4), ("softplus", 1e4)]
+CASES = [(name, spread, 0.0) for name in ACTIVATIONS for spread in (1.0, 100.0)]
+CASES += [("softmax", 1e4, 0.0), ("softplus", 1e4, 0.0), ("softmax", 1.0, 2e3), ("softmax", 1.0, -2e3)]
 
 
-@pytest.mark.parametrize(("name", "spread"), CASES)
-def test_coefficients_are_those_of_each_sequence_by_itself(name, spread):
+@pytest.mark.parametrize(("name", "spread", "shift"), CASES)
+def test_coefficients_are_those_of_each_sequence_by_itself(name, spread, shift):
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 9, 30)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     first, last, b = 4, 27, 0.3
     here = slice(offsets[first], offsets[last])
     # Sequences differ by `spread`, tokens of a sequence by about one.
-    scores = rng.standard_normal(offsets[-1]) + np.repeat(spread * rng.standard_normal(30), lengths)
+    scores = shift + rng.standard_normal(offsets[-1]) + np.repeat(spread * rng.standard_normal(30), lengths)
     values, y, weight = rng.standard_normal(offsets[-1]), rng.standard_normal(30), rng.random(30)
     activation = ACTIVATIONS[name]()
     offset = getattr(activation, "offset", 0.0)

@@ -14,6 +14,7 @@ LENGTHS = {
     "mixed": np.array([3, 1, 4, 1, 5, 9, 2, 6]),
     "heavy tail": np.minimum(np.ceil(np.random.default_rng(0).pareto(1.0, 40) + 1).astype(int), 500),
     "one": np.array([7]),
+    "two lengths": np.array([3, 1, 3, 1]),
 }
 
 

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -198,6 +199,44 @@ def test_forks_beside_a_fit_of_another_thread_can_fit():
         thread.join()
         if child.is_alive():
             child.kill()
+
+
+def _count_threads_of_blas(queue):
+    queue.put([lib["num_threads"] for lib in threadpool_info()])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_a_fork_while_another_thread_sets_the_limit_is_free_of_it(monkeypatch):
+    before, pools = [lib["num_threads"] for lib in threadpool_info()], _blas._threadpools()
+    is_set = threading.Event()
+
+    class Slow:
+        lib_controllers = pools.lib_controllers
+
+        def limit(self, **options):
+            limit = pools.limit(**options)
+            is_set.set()
+            time.sleep(0.2)
+            return limit
+
+    def hold():
+        with single_threaded_blas():
+            pass
+
+    monkeypatch.setattr(_blas, "_threadpools", Slow)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    is_set.wait()
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads
+        child = context.Process(target=_count_threads_of_blas, args=(queue,))
+        child.start()
+    child.join(timeout=30)
+    thread.join()
+    assert child.exitcode == 0, "the child hangs or has failed"
+    assert queue.get() == before
 
 
 def test_overlapping_fits_leave_blas_as_they_found_it():

@@ -1,0 +1,4 @@
+"""Mutants that no test could or should notice, and why."""
+
+# (file, function | line, change, reason); the first three are regular expressions.
+EQUIVALENTS = []
