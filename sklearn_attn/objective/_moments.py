@@ -6,10 +6,12 @@ from .._backend import array_namespace, is_numpy_array, to_numpy
 from .._compiled import jit
 from ._coordinates import like
 from ._cpu import block_tokens, n_threads_for, split_tokens
+from ._generic import block_numbers
 from ._lanes import LANES, fill, load, multiply, multiply_add, store, subtract
 from ._threads import ThreadTeam
 
-_BLOCK_NUMBERS = 2**18
+# The share of the numbers that may be copied at a time which a block and its squares take.
+_BLOCK_SHARE = 1 / 4
 
 
 def moments(X, sample_weights, n_threads=None):
@@ -118,13 +120,14 @@ def _add_rows(X, start, stop, weights, origin, mean, mean_square):
 
 
 def _generic(X, shares):
-    mean, mean_square = np.zeros((2, shares.shape[0], X.n_features))
-    rows = max(1, _BLOCK_NUMBERS // X.n_features)
+    values, offsets, xp = X.values, X.offsets, array_namespace(X.values)
+    sums, per_token = [0.0, 0.0], shares / X.lengths
+    rows = max(1, int(_BLOCK_SHARE * block_numbers(values)) // X.n_features)
     for start in range(0, X.n_tokens, rows):
-        tokens = np.arange(start, min(start + rows, X.n_tokens))
-        block = X.values[start : start + tokens.size, :]
-        sequences = np.searchsorted(X.offsets, tokens, side="right") - 1
-        weights = like(shares[:, sequences] / X.lengths[sequences], block)  # (B, tokens)
-        mean += to_numpy(weights @ block)
-        mean_square += to_numpy(weights @ (block * block))
-    return mean, mean_square
+        stop = min(start + rows, X.n_tokens)
+        first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - [1, 0]
+        lengths = np.diff(np.clip(offsets[first : last + 1], start, stop))
+        block = xp.astype(values[start:stop, :], xp.float64, copy=False)
+        weights = like(np.repeat(per_token[:, first:last], lengths, axis=1), block)  # (B, tokens)
+        sums = [sums[0] + weights @ block, sums[1] + weights @ (block * block)]
+    return tuple(map(to_numpy, sums))
