@@ -18,6 +18,7 @@ __all__ = [
     "check_device",
     "device",
     "erf",
+    "in_c_order",
     "is_array_api",
     "is_cupy_array",
     "is_numpy_array",
@@ -88,6 +89,24 @@ def to_numpy(x):
     if is_array_api(x) and hasattr(array_namespace(x), "Device"):  # array_api_strict, which has several
         x = x.to_device(array_namespace(x).Device("CPU_DEVICE"))
     return np.asarray(x)
+
+
+def in_c_order(x):
+    """Return an array whose rows lie one after another in memory, as kernels read them.
+
+    Parameters
+    ----------
+    x : array
+        An array of any namespace.
+
+    Returns
+    -------
+    array
+        `x` itself where its rows do, or where its namespace does not say how they lie; else a copy.
+    """
+    if not hasattr(x, "flags") or x.flags.c_contiguous:
+        return x
+    return array_namespace(x).asarray(x, order="C", copy=True, device=device(x))
 
 
 def to_device(x, name):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_attn import SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV, _backend
+from sklearn_attn import RaggedArray, SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV, _backend
 from sklearn_attn._backend import to_numpy
 from sklearn_attn.activations import ACTIVATIONS
 from sklearn_attn.classifiers import CLASSIFIERS
@@ -148,6 +148,22 @@ def test_fits(cupy, data, name):
     assert isinstance(there.to_cpu().key_, np.ndarray)
     assert isinstance(pickle.loads(pickle.dumps(there)).predict(X), np.ndarray)
     np.testing.assert_allclose(to_numpy(there.transform(moved)), here.transform(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("strided", ["columns first", "every second feature", "backwards"])
+def test_layouts(cupy, data, strided):
+    X, y = data
+    values = X.to_device("cuda").values
+    values = {
+        "columns first": lambda: cupy.asfortranarray(values),
+        "every second feature": lambda: cupy.repeat(values, 2, axis=1)[:, ::2],
+        "backwards": lambda: cupy.ascontiguousarray(values[::-1])[::-1],
+    }[strided]()
+    assert not values.flags.c_contiguous
+    model = SoftmaxAttentionRegressor(0.3, tol=1e-7).fit(RaggedArray(values, X.offsets), y)
+    assert model.objective_ == pytest.approx(
+        SoftmaxAttentionRegressor(0.3, tol=1e-7).fit(X, y).objective_, rel=1e-6
+    )
 
 
 def test_dense_arrays(cupy):

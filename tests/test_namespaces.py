@@ -11,9 +11,11 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 from sklearn_attn import RaggedArray, SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV
-from sklearn_attn._backend import array_namespace, device, to_device, to_numpy
+from sklearn_attn._backend import array_namespace, device, in_c_order, to_device, to_numpy
 from sklearn_attn.classifiers import CLASSIFIERS
 from sklearn_attn.datasets import SLRDataset
+from sklearn_attn.objective import _generic, pool
+from sklearn_attn.ragged import _validation
 from sklearn_attn.regressors import REGRESSORS
 
 ESTIMATORS = {
@@ -217,10 +219,13 @@ def test_without_dispatch_it_is_numpy(data, move):
 
 
 @pytest.mark.parametrize(("bad", "message"), [(np.nan, "contains NaN"), (np.inf, "contains infinity")])
-def test_bad_numbers_are_named(move, bad, message):
+def test_bad_numbers_are_named(move, bad, message, monkeypatch):
     values = np.ones((6, 2))
     values[4, 1] = bad
     X = RaggedArray(move(values), np.array([0, 2, 3, 6]))
+    with pytest.raises(ValueError, match=rf"{message}: X\[2\] \(shape \(3, 2\)\) at token 1, feature 1"):
+        SoftmaxAttentionRegressor().fit(X, [0.0, 1.0, 2.0])
+    monkeypatch.setattr(_validation, "_FOREIGN_BLOCK", 4)  # two tokens at a time
     with pytest.raises(ValueError, match=rf"{message}: X\[2\] \(shape \(3, 2\)\) at token 1, feature 1"):
         SoftmaxAttentionRegressor().fit(X, [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="X has 3 features, but SoftmaxAttentionRegressor is expecting 2"):
@@ -242,3 +247,24 @@ def test_without_cupy(ragged, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
     with pytest.raises(ImportError, match=r"pip install 'sklearn_attn\[gpu\]'"):
         to_device(ragged.values, "cuda")
+
+
+@pytest.mark.parametrize("at_once", [1, 60, 10_000], ids=["sequences in place", "blocks", "lengths at once"])
+def test_attended_vectors(ragged, move, monkeypatch, at_once):
+    monkeypatch.setattr(_generic, "_BLOCK_NUMBERS", at_once)
+    weights = np.random.default_rng(1).random(ragged.n_tokens)
+    moved = RaggedArray(move(ragged.values.astype(np.float32)), ragged.offsets)
+    pooled = pool(moved, move(weights))
+    assert array_namespace(pooled) is array_namespace(moved.values)
+    assert device(pooled) == device(moved.values)
+    exact = RaggedArray(ragged.values.astype(np.float32), ragged.offsets)
+    np.testing.assert_allclose(to_numpy(pooled), pool(exact, weights), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("strided", [lambda x: x.T.copy().T, lambda x: x[:, ::2], lambda x: x[::-1]])
+def test_kernels_get_rows_one_after_another(strided):
+    x = strided(np.random.default_rng(0).standard_normal((5, 4)))
+    ordered = in_c_order(x)
+    assert ordered.flags.c_contiguous
+    np.testing.assert_array_equal(ordered, x)
+    assert in_c_order(ordered) is ordered

@@ -35,6 +35,8 @@ def has_cuda_kernel(X, activation, loss=SQUARED_ERROR):
     """Whether there is a fused kernel on the GPU for the buffer, the activation and the loss."""
     if not is_cupy_array(X.values) or activation.name not in _ACTIVATIONS or loss.name not in _LOSSES:
         return False
+    if not X.values.flags.c_contiguous:  # the kernels read rows one after another
+        return False
     return tile_rows(X, CudaDevice.shared_bytes_of(X.values)) > 0
 
 

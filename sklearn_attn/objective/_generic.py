@@ -52,7 +52,7 @@ def _blocks(values):
         yield xp.astype(values[start : min(start + n, values.shape[0]), :], xp.float64)
 
 
-def _pull_back(gradients, values):
+def pull_back(gradients, values):
     """Compute the product of (..., n_tokens) derivatives with the tokens, of shape (..., D)."""
     total, start = 0.0, 0
     for block in _blocks(values):
@@ -107,11 +107,11 @@ def deviance(
     prediction_gradient = -2.0 * sample_weight[:, None] * loss.residual(y, predictions)  # (n, K)
     spread = xp.stack([segments.spread(prediction_gradient[:, c]) for c in range(K)], axis=1)  # (n_tokens, K)
     score_gradient = segments.map(activation.pullback, scores, xp.sum(spread * token_values, axis=1))
-    value_gradient = _pull_back((spread * weights[:, None]).T, values) * scale  # (K, D)
+    value_gradient = pull_back((spread * weights[:, None]).T, values) * scale  # (K, D)
     intercept_gradient = xp.sum(prediction_gradient, axis=0)
     return (
         float(xp.sum(sample_weight * loss.deviance(y, predictions))),
-        _pull_back(score_gradient, values) * scale,
+        pull_back(score_gradient, values) * scale,
         value_gradient if several else value_gradient[0, :],
         intercept_gradient if several else float(intercept_gradient[0]),
         float(xp.sum(score_gradient)) if activation.has_offset else 0.0,

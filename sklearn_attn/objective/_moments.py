@@ -10,6 +10,9 @@ from ._generic import block_numbers
 from ._lanes import LANES, fill, load, multiply, multiply_add, store, subtract
 from ._threads import ThreadTeam
 
+# The share of the numbers that may be copied at a time which a block, its differences and their squares take.
+_BLOCK_SHARE = 1 / 4
+
 
 def moments(X, sample_weights, n_threads=None):
     """Mean and mean square of every feature over the tokens of a sequence, then over sequences by weight.
@@ -125,16 +128,18 @@ def _add_rows(X, start, stop, weights, origin, mean, mean_square):
 
 
 def _generic(X, shares):
-    values, xp = X.values, array_namespace(X.values)
+    values, offsets, xp = X.values, X.offsets, array_namespace(X.values)
     tokens = _origins(X, shares).tolist()
     origins = xp.stack([xp.astype(values[token, :], xp.float64) for token in tokens])
     first, second = xp.zeros_like(origins), xp.zeros_like(origins)
-    rows = max(1, block_numbers(values) // X.n_features)
+    per_token = shares / X.lengths
+    rows = max(1, int(_BLOCK_SHARE * block_numbers(values)) // X.n_features)
     for start in range(0, X.n_tokens, rows):
-        tokens = np.arange(start, min(start + rows, X.n_tokens))
-        block = xp.astype(values[start : start + tokens.size, :], xp.float64)
-        sequences = np.searchsorted(X.offsets, tokens, side="right") - 1
-        weights = like(shares[:, sequences] / X.lengths[sequences], block)  # (B, tokens)
+        stop = min(start + rows, X.n_tokens)
+        held = slice(*(np.searchsorted(offsets, [start, stop - 1], side="right") - [1, 0]))
+        lengths = np.diff(np.clip(offsets[held.start : held.stop + 1], start, stop))
+        block = xp.astype(values[start:stop, :], xp.float64, copy=False)
+        weights = like(np.repeat(per_token[:, held], lengths, axis=1), block)  # (B, tokens)
         for b in range(len(shares)):
             shifted = block - origins[b, :]
             first[b, :] += weights[b, :] @ shifted

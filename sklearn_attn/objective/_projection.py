@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from .._backend import array_namespace, is_numpy_array, to_numpy
+from .._backend import array_namespace, device, is_numpy_array, to_numpy
 from . import _cpu, _generic
 from ._coordinates import like
+from ._generic import block_numbers
 
 # Numbers of tokens that are looked at at a time, where float32 ones are copied.
 TOKEN_NUMBERS = 2**22
@@ -68,12 +69,32 @@ def pool(X, weights):
             offsets = X.offsets[first : last + 1] - start
             pooled[first:last] = pool_block(weights[start:stop], X.values[start:stop], offsets)
         return pooled
-    xp = array_namespace(X.values)
-    bounds = list(pairwise(X.offsets.tolist()))
-    tokens = (xp.astype(X.values[start:stop, :], xp.float64) for start, stop in bounds)
-    return xp.stack(
-        [weights[start:stop] @ block for (start, stop), block in zip(bounds, tokens, strict=True)]
-    )
+    return _pool_elsewhere(X, weights)
+
+
+def _pool_elsewhere(X, weights):
+    """Pool in any namespace: sequences of one length, as many as may be copied, in one product."""
+    xp, where = array_namespace(X.values), device(X.values)
+    order = np.argsort(X.lengths, kind="stable")
+    lengths, pooled = X.lengths[order], []
+    for group in np.split(order, np.flatnonzero(np.diff(lengths)) + 1):
+        length = int(X.lengths[group[0]])
+        n = block_numbers(X.values) // (2 * length * X.n_features)
+        if n <= 1:  # long ones, in place
+            bounds = zip(X.offsets[group].tolist(), X.offsets[group + 1].tolist(), strict=True)
+            sums = [
+                _generic.pull_back(weights[start:stop], X.values[start:stop, :]) for start, stop in bounds
+            ]
+            pooled.append(xp.stack(sums))
+            continue
+        for first in range(0, group.size, n):
+            starts = X.offsets[group[first : first + n]]
+            places = xp.asarray((starts[:, None] + np.arange(length)).reshape(-1), device=where)
+            tokens = xp.astype(xp.take(X.values, places, axis=0), xp.float64, copy=False)
+            tokens = xp.reshape(tokens, (starts.size, length, X.n_features))
+            shares = xp.reshape(xp.take(weights, places, axis=0), (starts.size, 1, length))
+            pooled.append((shares @ tokens)[:, 0, :])
+    return xp.take(xp.concat(pooled), xp.asarray(np.argsort(order), device=where), axis=0)
 
 
 def pool_block(weights, tokens, offsets):

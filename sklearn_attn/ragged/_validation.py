@@ -7,12 +7,21 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from .._backend import array_namespace, is_array_api, is_numpy_array, stays_in_namespace, to_numpy
+from .._backend import (
+    array_namespace,
+    in_c_order,
+    is_array_api,
+    is_numpy_array,
+    stays_in_namespace,
+    to_numpy,
+)
 from . import _conversion
 from ._container import RaggedArray
 from ._formats import from_column, is_column
 
 _FLOATS = (np.float64, np.float32)
+# Numbers off the host that are looked at at a time.
+_FOREIGN_BLOCK = 2**24
 
 
 def check_ragged(X, *, dtype=_FLOATS, ensure_finite=True):
@@ -296,14 +305,14 @@ def _check_buffer(values, dtype):
 
 
 def _check_foreign_buffer(values, dtype):
-    """Give a buffer of another namespace a kept dtype."""
+    """Give a buffer of another namespace a kept dtype, and CuPy's the layout that the kernels take."""
     xp = array_namespace(values)
     if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")):
         return _check_buffer(to_numpy(values), dtype)  # for its messages
     if hasattr(values, "detach"):  # a PyTorch tensor's history is not continued
         values = values.detach()
     kept = [getattr(xp, np.dtype(kind).name) for kind in dtype]
-    return values if values.dtype in kept else xp.astype(values, kept[0])
+    return in_c_order(values if values.dtype in kept else xp.astype(values, kept[0]))
 
 
 def _refuse_empty_sequences(offsets, n_features):
@@ -322,27 +331,22 @@ def _refuse_nonfinite(checked, X, ensure_finite):
     if not ensure_finite:
         return
     values, offsets = checked.values, checked.offsets
-    if not is_numpy_array(values):
-        xp = array_namespace(values)
-        fine = xp.isfinite(values)
-        if ensure_finite == "allow-nan":
-            fine = fine | xp.isnan(values)
-        if bool(xp.all(fine)):
-            return
-        values = to_numpy(values)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):
-            return
-    rows_per_block = max(1, 2**20 // values.shape[1])
+    xp, on_host = array_namespace(values), is_numpy_array(values)
+    if on_host:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(values.sum()):
+                return
+    rows_per_block = max(1, (2**20 if on_host else _FOREIGN_BLOCK) // max(1, values.shape[1]))
     for start in range(0, values.shape[0], rows_per_block):
-        block = values[start : start + rows_per_block]
-        bad = np.isinf(block) if ensure_finite == "allow-nan" else ~np.isfinite(block)
-        if bad.any():
-            row, feature = np.argwhere(bad)[0]
+        block = values[start : min(start + rows_per_block, values.shape[0]), :]
+        bad = xp.isinf(block) if ensure_finite == "allow-nan" else ~xp.isfinite(block)
+        if bool(xp.any(bad)):
+            block = to_numpy(block)
+            row, feature = np.argwhere(to_numpy(bad))[0]
             token = start + row
             i = np.searchsorted(offsets, token, side="right") - 1
             shape = (int(offsets[i + 1] - offsets[i]), values.shape[1])
-            is_nan = np.isnan(values[token, feature])
+            is_nan = np.isnan(block[row, feature])
             what = "NaN" if is_nan else "infinity"
             hint = "impute or drop such tokens"
             if is_nan and getattr(X, "ndim", 0) == 3:
