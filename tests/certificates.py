@@ -61,4 +61,4 @@ def _rounding(objective, theta):
     intercepts = coordinates.unit[coordinates.intercept_part] / coordinates.target_scale
     largest = max(1.0, (tokens * keys).max(), (tokens * values).max(), intercepts.max(initial=0.0))
     longest = 1 if objective.activation.normalised else X.lengths.max()
-    return 1e-13 * largest * longest * (1.0 + np.abs(theta).sum()) ** 2
+    return 1e-13 * largest**2 * longest * (1.0 + np.abs(theta).sum()) ** 2

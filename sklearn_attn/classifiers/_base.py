@@ -71,7 +71,7 @@ class BaseAttentionClassifier(ClassifierMixin, BaseAttentionEstimator):
             One class per sequence: numbers, strings or booleans, of at least two classes.
         sample_weight : float or array-like of shape (n,), optional
             Weights of the sequences, at least 0. They are not normalised: a weight of 2 is the same as
-            the sequence twice. They are multiplied with those of `class_weight`.
+            the sequence twice, and one of 0 as none at all. They are multiplied with those of `class_weight`.
 
         Returns
         -------

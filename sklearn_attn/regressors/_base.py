@@ -78,7 +78,7 @@ class BaseAttentionRegressor(AttentionRegressorMixin, BaseAttentionEstimator):
             One target per sequence.
         sample_weight : float or array-like of shape (n,), optional
             Weights of the sequences, at least 0. They are not normalised: a weight of 2 is the same as
-            the sequence twice.
+            the sequence twice, and one of 0 as none at all.
 
         Returns
         -------

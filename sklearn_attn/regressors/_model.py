@@ -251,12 +251,22 @@ class AttentionRegressorMixin(RegressorMixin):
         Returns
         -------
         float
+
+        Raises
+        ------
+        ValueError
+            If squares of y or of the predictions overflow, or R2 itself.
         """
         y, predictions = (to_numpy(column).astype(np.float64) for column in (y, self.predict(X)))
         with quiet_overflow():
             refuse_overflow(np.vdot(y, y), "y")
             refuse_overflow(np.vdot(predictions, predictions), "the predictions")
-        return r2_score(y, predictions, sample_weight=sample_weight)
+            score = r2_score(y, predictions, sample_weight=sample_weight)
+        if np.isinf(score):
+            raise ValueError(
+                "R2 overflows: y is constant but for rounding, and the predictions are far from it."
+            )
+        return score
 
 
 class OffsetModel:

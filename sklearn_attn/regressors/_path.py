@@ -15,6 +15,8 @@ from ._starts import start_steps
 # Below this norm of v, in the coordinates in which token values of the size of y have norm about one, a
 # solution tells a neighbouring penalty nothing: k = v = 0 may be a saddle there.
 _COLLAPSED = 1e-3
+# Where this share of an objective or less is left of it at a smaller penalty, too many digits have cancelled.
+_CANCELLED = 1e-5
 # Pairs that came along from penalties before are stale: 200 took a tenth to a half longer than these.
 _N_PAIRS = 50
 # Passes at one penalty that the curvature would not spare.
@@ -166,7 +168,9 @@ class PenaltyPath:
             goes_on = fit is not None and not _has_collapsed(fit)
             if goes_on:
                 theta, value, gradient, pairs = _carry_over(fit, objective)
-                steps = lbfgs_steps(theta, evaluation=(value, gradient), pairs=pairs, **solver)
+                is_exact = value > _CANCELLED * fit.result.objective
+                evaluation = (value, gradient) if is_exact else None
+                steps = lbfgs_steps(theta, evaluation=evaluation, pairs=pairs, **solver)
                 yield _Run(penalty, row, objective, steps, theta, gradient, fit.predictions)
             starts = start_steps(objective, self._init, self._n_init, self._random_state, offset)
             # An offset that is far out at one penalty leads to poor minima at the next: start anew as well.

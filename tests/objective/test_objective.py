@@ -189,13 +189,13 @@ def test_project(ragged, rng):
         np.testing.assert_allclose(result, ragged.values @ vector / math.sqrt(3), rtol=1e-13)
 
 
-@pytest.mark.parametrize("constant", [3.0, 0.1, 1e6 + 0.1, 1e-5])
+@pytest.mark.parametrize("constant", [0.0, 3.0, 0.1, 1e6 + 0.1, 1e-5, 1e59])
 def test_scales_of_degenerate_data(ragged, constant):
     y, weight = np.full(len(ragged), constant), np.ones(len(ragged))
     zeros = RaggedArray(np.zeros_like(ragged.values), ragged.offsets)
     for X in (ragged, zeros):
         with build((X, y, weight), "softmax", alpha_key=0.0, alpha_value=0.0) as objective:
-            assert objective.coordinates.target_scale == 1.0
+            assert objective.coordinates.target_scale == pytest.approx(constant or 1.0)
             assert np.isfinite(objective.pack(objective.unpack(np.ones(7)))).all()
 
 

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from certificates import assert_certified
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import make_scorer, mean_absolute_error
@@ -319,3 +320,13 @@ def test_a_learned_offset_does_not_get_lost_on_the_way_from_large_penalties():
     path = ErfAttentionRegressorCV([0.1, 1.0, 10.0, 100.0, 1000.0], offset="learn", cv=3).fit(X, y)
     assert few.best_score_ > 0.6
     assert path.best_score_ > few.best_score_ - 0.02
+
+
+def test_a_certificate_survives_penalties_that_dwarf_the_data(pair, benign):
+    X, y = benign
+    init = 1e10 * np.ones(4), np.linspace(-1e10, 1e10, 4)  # at which the first penalty is all that counts
+    model = pair[1]([1e3, 1e-8, 0.0], cv=3, init=init, max_iter=1)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y, sample_weight=1e-60)
+    assert model.objective_ > 0.0
+    assert_certified(model, X, y, 1e-60)

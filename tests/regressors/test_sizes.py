@@ -101,3 +101,5 @@ def test_scores_of_large_targets(noisy):
     assert model.score(single, (1e30 * y).astype(np.float32)) == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="squares of y overflow"):
         model.score(single, 1e200 * y)
+    with pytest.raises(ValueError, match="R2 overflows: y is constant"):
+        model.score(single, np.where(y > 1.0, 1e-160, 2e-160))
