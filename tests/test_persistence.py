@@ -6,21 +6,26 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
+from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_attn import (
     ErfAttentionClassifier,
     ErfAttentionRegressor,
+    ErfAttentionRegressorCV,
     LinearAttentionRegressor,
     RaggedArray,
     SoftmaxAttentionClassifier,
     SoftmaxAttentionRegressor,
     SoftmaxAttentionRegressorCV,
+    SoftplusAttentionClassifier,
     SoftplusAttentionRegressor,
 )
 from sklearn_attn.datasets import make_spiked_slr
 from sklearn_attn.preprocessing import SequencePadder, SequencePooler, TokenTransformer
+from sklearn_attn.theory import BayesGAMPRegressor, ReplicaTheory
 
 ESTIMATORS = {
     "softmax": SoftmaxAttentionRegressor(),
@@ -32,6 +37,12 @@ ESTIMATORS = {
     "two classes": SoftmaxAttentionClassifier(),
     "three classes": ErfAttentionClassifier(10.0, offset="learn"),
     "pipeline": make_pipeline(TokenTransformer(StandardScaler()), SoftmaxAttentionRegressor()),
+    "softplus classes": SoftplusAttentionClassifier(),
+    "erf cv": ErfAttentionRegressorCV([1.0, 10.0], offset="learn", cv=2),
+    "pipeline of three": make_pipeline(
+        TokenTransformer(make_pipeline(StandardScaler(), PCA(2))), SequencePooler(), Ridge()
+    ),
+    "gamp": BayesGAMPRegressor("spiked", signal=6.0, max_iter=20),
     "pooler": SequencePooler(["mean", "max"]),
     "padder": SequencePadder(),
 }
@@ -95,6 +106,13 @@ def test_sequences_round_trip(tmp_path, through):
         again.values = None
     with pytest.raises(ValueError, match="read-only"):
         again.values[0, 0] = 1.0
+
+
+def test_theory_of_tables(tmp_path):
+    table = np.array([[4.0, 1.0]])
+    theory = ReplicaTheory(signal=2.0).fit(table, [0.6])
+    for through in (through_pickle, through_joblib, through_skops):
+        np.testing.assert_array_equal(through(theory, tmp_path).predict(table), theory.predict(table))
 
 
 def test_a_descent_goes_on_after_skops(data, tmp_path):

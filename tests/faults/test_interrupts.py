@@ -11,7 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from interrupted_fits import MODELS
+from interrupted_fits import MODELS, contents
+
+from sklearn_attn import SoftmaxAttentionRegressor, SoftmaxAttentionRegressorCV
+from sklearn_attn.datasets import make_spiked_slr
 
 pytestmark = pytest.mark.skipif(
     not os.path.exists("/proc/self/fd"), reason="counts files and threads in /proc"
@@ -48,9 +51,28 @@ def check(name, n_trials):
     assert states["as it was"], "no fit was interrupted, but the wait after it"
 
 
-@pytest.mark.parametrize("name", ["lbfgs", "cv"])
+@pytest.mark.parametrize("name", ["lbfgs", pytest.param("cv", marks=pytest.mark.slow)])
 def test_a_few_moments(name):
     check(name, 6)
+
+
+@pytest.mark.parametrize("model", [SoftmaxAttentionRegressor(), SoftmaxAttentionRegressorCV([1.0], cv=2)])
+def test_between_two_attributes(model):
+    """The moment at which an estimator that set them one by one would be half of each fit."""
+    X, y = make_spiked_slr(60, 4, random_state=0)
+
+    class Interrupted(type(model)):
+        def _keep(self, *arguments, **options):
+            super()._keep(*arguments, **options)
+            if hasattr(self, "mark"):
+                raise KeyboardInterrupt
+
+    interrupted = Interrupted(**model.get_params()).fit(X, y)
+    interrupted.mark = True
+    before = contents(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.fit(X[:50], y[:50])
+    assert contents(interrupted) == before
 
 
 @pytest.mark.slow

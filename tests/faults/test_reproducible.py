@@ -34,9 +34,13 @@ def compare(hash_seeds):
         assert run["found"] == first["found"]
 
 
-@pytest.mark.slow  # many starts of Python
-def test_processes_agree_to_the_last_bit():
-    compare(["0", "1", "12345", "random", "random", "0"])
+def test_two_processes_agree_to_the_last_bit():
+    compare(["0", "1"])
+
+
+@pytest.mark.slow
+def test_many_processes_agree_to_the_last_bit():
+    compare(["0", "12345", "random", "random", "random", "0"])
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +86,10 @@ def test_a_pass_with_any_number_of_threads(shared_by_eight, activation, dtype):
         assert relative(again[1], gradient) < 1e-12
 
 
-# What a fit does is decided by comparisons, and long fits in flat valleys blow rounding up: to 1e-9 with a
-# learned offset. The minimum that they find is the same, to what `tol` leaves.
-LONG = {"learned offset", "small penalty", "random starts"}
+# Sums in another order differ by 1e-16, and iterations of L-BFGS in flat valleys blow that up: to 2e-10 in the
+# fits named here, 2e-9 seen elsewhere. What they end in is the same to what `tol` leaves, and the objective, in
+# which distances to the minimum count squared, to rounding.
+AMPLIFYING = {"learned offset", "small penalty", "random starts", "cross-validation", "two classes"}
 
 
 def check_fits(name, shared_by_eight, dtype, numbers, **parameters):
@@ -96,7 +101,7 @@ def check_fits(name, shared_by_eight, dtype, numbers, **parameters):
             assert other.objective_ == pytest.approx(first.objective_, rel=1e-12)
         # float32 parameters are rounded once at the end, where 1e-16 may decide
         bound = 1e-10 if dtype == np.float64 else 2.0**-22
-        if name in LONG:
+        if name in AMPLIFYING:
             bound = 10 * first.tol
         for attribute in ("key_", "value_"):
             assert relative(getattr(other, attribute), getattr(first, attribute)) < bound
@@ -120,7 +125,7 @@ def test_fits_with_one_to_eight_threads():
     command = [sys.executable, "-m", "pytest", "-q", "-m", "slow", f"{__file__}::test_fits_on_eight"]
     run = subprocess.run(command, env=os.environ | {"NUMBA_NUM_THREADS": "8"}, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout
-    assert f"{2 * len(ESTIMATORS)} passed" in run.stdout
+    assert f"{2 * (len(ESTIMATORS) - 1)} passed" in run.stdout
 
 
 @pytest.mark.slow
@@ -128,6 +133,8 @@ def test_fits_with_one_to_eight_threads():
     numba.config.NUMBA_NUM_THREADS < 8, reason="run by the test before, with NUMBA_NUM_THREADS=8"
 )
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize(
+    "name", [name for name in ESTIMATORS if name != "GAMP"]
+)  # which takes minutes on long sequences
 def test_fits_on_eight(shared_by_eight, name, dtype):
-    check_fits(name, shared_by_eight, dtype, range(2, 9))
+    check_fits(name, shared_by_eight, dtype, [2, 3, 5, 8])

@@ -97,20 +97,11 @@ def theory():
             found[f"population risk, {name}, {task}"] = {"risk": float(population_risk(problem, name).risk)}
     for task, problem in (("spiked", spiked), ("max", maximum)):
         found[f"Bayes risk, {task}"] = {"risk": float(bayes_risk(problem))}
-    for name in ("softmax", "softplus"):
-        result = replica_erm(spiked, name, 4.0, 1.0, n_points=2048)
-        found[f"replica, {name}"] = {
-            field: float(getattr(result, field))
-            for field in (
-                "test_error",
-                "train_error",
-                "m_key",
-                "m_value",
-                "q_key",
-                "q_value",
-                "error_estimate",
-            )
-        }
+    result = replica_erm(spiked, "softmax", 4.0, 1.0, n_points=2048)
+    found["replica, softmax"] = {
+        field: float(getattr(result, field))
+        for field in ("test_error", "train_error", "m_key", "m_value", "q_key", "q_value", "error_estimate")
+    }
     result = bayes_optimal(spiked, 4.0, n_points=2048)
     found["Bayes-optimal"] = {
         "test_error": float(result.test_error),

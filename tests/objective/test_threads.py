@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from sklearn_attn.objective import _threads
 from sklearn_attn.objective._threads import ThreadTeam
 
 
@@ -70,6 +71,51 @@ def test_an_interrupted_wait_does_not_mix_two_runs(team, monkeypatch):
     done = []
     team.run(done.append)
     assert sorted(done) == [0, 1, 2, 3]
+
+
+def test_a_run_that_is_interrupted_as_it_begins_is_not_taken_for_the_next(team, monkeypatch):
+    put, go_on = team._tasks.put, threading.Event()
+
+    class Interrupting:
+        """Takes two of the three tasks of a run."""
+
+        def __init__(self):
+            self.n_tasks = 0
+
+        def put(self, task):
+            self.n_tasks += 1
+            if self.n_tasks == 3:
+                raise KeyboardInterrupt
+            put(task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(team, "_tasks", Interrupting())
+        with pytest.raises(KeyboardInterrupt):
+            team.run(lambda share: go_on.wait(10.0))
+    go_on.set()
+    done = []
+
+    def task(share):
+        time.sleep(0.2 if share != 3 else 0.0)
+        done.append(share)
+
+    team.run(task)
+    assert sorted(done) == [0, 1, 2, 3]
+
+
+def test_threads_end_where_closing_was_interrupted(monkeypatch):
+    team = ThreadTeam(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(_threads, "_end", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            team.close()
+    assert len(team_threads()) == 2
+    del team
+    gc.collect()
+    deadline = time.monotonic() + 10.0
+    while team_threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not team_threads()
 
 
 def test_threads_end_with_the_team_even_if_it_is_not_closed():
