@@ -146,6 +146,7 @@ def test_x_decides(data, move):
 
 
 def test_other_forms_of_x(move):
+    pytest.importorskip("sklearn", minversion="1.9", reason="older splitters refuse lists of such arrays")
     rng = np.random.default_rng(0)
     dense, y = rng.standard_normal((30, 4, 3)), rng.standard_normal(30)
     expected = SoftmaxAttentionRegressor().fit(dense, y).predict(dense)
@@ -195,6 +196,7 @@ def test_copies_are_on_the_host(data, move):
 
 
 def test_searches(data, move):
+    pytest.importorskip("sklearn", minversion="1.9", reason="older splitters select no rows of such a y")
     X, y = data
     moved = RaggedArray(move(X.values), X.offsets)
     grid = {"alpha": [0.1, 10.0]}
@@ -232,6 +234,16 @@ def test_bad_numbers_are_named(move, bad, message, monkeypatch):
         SoftmaxAttentionRegressor().fit(move(np.eye(2)), [0.0, 1.0]).predict(move(np.ones((2, 3))))
     with pytest.raises(ValueError, match="Complex data not supported"):
         SoftmaxAttentionRegressor().fit(move(np.ones((2, 2), complex)), [0.0, 1.0])
+
+
+@pytest.mark.parametrize("Model", [SoftmaxAttentionRegressor, CLASSIFIERS["softmax"]])
+def test_lists_are_lists_where_dispatch_is_on(ragged, Model):
+    y, weights = np.arange(12) % 2, np.linspace(0.5, 2.0, 12)
+    expected = Model(tol=1e-7).fit(ragged, y, sample_weight=weights)
+    lists = [sequence.tolist() for sequence in ragged]
+    model = Model(tol=1e-7).fit(lists, y.tolist(), sample_weight=weights.tolist())
+    np.testing.assert_array_equal(model.key_, expected.key_)
+    np.testing.assert_array_equal(model.predict(lists), expected.predict(ragged))
 
 
 def test_devices(ragged, move):

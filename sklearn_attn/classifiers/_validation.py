@@ -55,7 +55,7 @@ def check_classes(y, n_sequences, name):
             "y.argmax(axis=1); for several labels wrap the classifier: "
             f"sklearn.multioutput.MultiOutputClassifier({name}())."
         )
-    with config_context(array_api_dispatch=False):  # scikit-learn 1.6 refuses lists where it is on
+    with config_context(array_api_dispatch=False):  # older scikit-learn refuses lists where it is on
         y = column_or_1d(y, warn=True)
     check_length(y, n_sequences)
     if y.dtype.kind == "O":

@@ -154,7 +154,7 @@ def is_column(X):
 
 
 def _is_arrow_selection(X):
-    """Tell whether X is what scikit-learn before 1.8 selects of an Arrow array: a list of its entries."""
+    """Tell whether X is what older scikit-learn selects of an Arrow array: a list of its entries."""
     if not isinstance(X, list) or not X or not type(X[0]).__module__.startswith("pyarrow"):
         return False
     import pyarrow as pa

@@ -190,7 +190,7 @@ def _check_numbers(array, name):
         array = to_numpy(array)
     options = {"ensure_2d": False, "allow_nd": True, "ensure_all_finite": False}
     try:
-        with config_context(array_api_dispatch=False):  # scikit-learn 1.6 refuses lists where it is on
+        with config_context(array_api_dispatch=False):  # older scikit-learn refuses lists where it is on
             checked = check_array(array, dtype=np.float64, input_name=name, **options)
     except (TypeError, ValueError) as error:
         prefix = "" if f"Input {name}" in str(error) else f"{name} must be an array of real numbers: "

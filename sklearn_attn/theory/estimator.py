@@ -369,7 +369,7 @@ def _tuple_of_names(names, parameter):
 def _check_on_host(check, *arrays, **options):
     """Check arrays as scikit-learn does, and return them in NumPy; solvers work there."""
     arrays = [to_numpy(array) if is_array_api(array) else array for array in arrays]
-    with config_context(array_api_dispatch=False):  # scikit-learn 1.6 refuses lists where it is on
+    with config_context(array_api_dispatch=False):  # older scikit-learn refuses lists where it is on
         return check(*arrays, ensure_all_finite=False, **options)
 
 

@@ -185,6 +185,28 @@ class TestArrow:
             RaggedArray.from_arrow(pa.table({"x": [[[1.0]]]}))
 
 
+class TestArrowSelections:
+    """What scikit-learn before 1.8 selects of an Arrow array: a list of its entries."""
+
+    @pytest.fixture(autouse=True)
+    def pa(self):
+        return pytest.importorskip("pyarrow")
+
+    def test_a_list_of_entries(self, pa):
+        X = RaggedArray.from_flat(tokens(), lengths=LENGTHS)
+        for column in (X.to_arrow(), pa.array(nested())):
+            selected = check_ragged([column[3], column[0]])
+            for sequence, i in zip(selected, (3, 0), strict=True):
+                np.testing.assert_array_equal(sequence, X[i])
+
+    def test_what_is_missing_or_no_sequence(self, pa):
+        column = pa.array([[[1.0, 2.0]], None])
+        with pytest.raises(ValueError, match=r"X\[1\] is missing"):
+            check_ragged([column[0], column[1]])
+        with pytest.raises(TypeError, match="a token is double"):
+            check_ragged([pa.array([[1.0, 2.0]])[0]])
+
+
 class TestPolars:
     @pytest.fixture(autouse=True)
     def pl(self):
