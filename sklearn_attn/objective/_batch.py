@@ -102,23 +102,24 @@ class BatchKernel(BlockKernel):
         scale = 1.0 / math.sqrt(D)
         keys, values, intercepts, offsets = map(np.array, zip(*parameters, strict=True))
         predictions = np.empty((B, len(self.X)))
-        gradients = np.zeros((self.n_threads, 2 * B, D))
-        scalars = np.zeros((self.n_threads, B, 3))
+        gradients = np.zeros((len(self.cuts), 2 * B, D))
+        scalars = np.zeros((len(self.cuts), B, 3))
         arguments = (
             self.X.values, self.X.offsets, self.y, self.sample_weights, np.array(rows, dtype=np.int64),
             ACTIVATION_CODES[activation.name], activation.normalised, offsets,
             np.concatenate([keys, values]) * scale, intercepts,
         )  # fmt: skip
 
-        def run(thread):
+        def room():
             products, scratch = np.empty(2 * B * self.block), np.empty((SCRATCH_ROWS, self.block))
             places, partial = np.empty(self.block, dtype=np.int64), np.empty((2 * B, D))
-            evaluate_batch(
-                *arguments, self.cuts[thread], self.tokens[thread], products, scratch, places, partial,
-                gradients[thread], scalars[thread], predictions,
-            )  # fmt: skip
+            return self.room_for_tokens(), products, scratch, places, partial
 
-        self.team.run(run)
+        def run(share, *space):
+            sums = gradients[share], scalars[share]
+            evaluate_batch(*arguments, self.cuts[share], *space, *sums, predictions)
+
+        self.team.deal(run, len(self.cuts), room)
         gradient, sums = gradients.sum(axis=0) * scale, scalars.sum(axis=0)
         if not activation.has_offset:
             sums[:, 2] = 0.0

@@ -4,12 +4,14 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ._cpu import n_threads_for, split_tokens
+from ._cpu import n_shares_for, n_threads_for, split_tokens
 from ._threads import ThreadTeam
 
 # Bytes of a block as float64, of which a core's L2 cache holds the block and the products with it.
 _BLOCK_BYTES = 2**18
 _MIN_BLOCK_TOKENS = 32
+# Tokens of a share at least: sums of some ten directions are kept for each.
+_MIN_SHARE_TOKENS = 192
 
 
 def as_float64(X, start, stop, tokens):
@@ -32,7 +34,7 @@ def _compile_as_float64(X, start, stop, tokens):
 
 
 class BlockKernel:
-    """Sequences split over threads, and those of each thread into blocks.
+    """Sequences split into shares, and those of each into blocks; see `_cpu`.
 
     Parameters
     ----------
@@ -49,9 +51,7 @@ class BlockKernel:
         The most tokens that a block holds: at least those of the longest sequence, so that scratch is
         O(longest (D + B)) for B directions and every thread.
     cuts : list of ndarray of int64
-        For every thread, the first sequences of its blocks, and one past the last sequence.
-    tokens : list of ndarray of float64 of shape (block, D)
-        Room for a block of float32 tokens; of no rows for float64.
+        For every share, the first sequences of its blocks, and one past the last sequence.
     team : ThreadTeam
 
     Notes
@@ -62,15 +62,15 @@ class BlockKernel:
 
     def __init__(self, X, n_threads=None, numbers_per_token=0):
         self.X = X
-        self.n_threads = n_threads_for(X.values.size, n_threads)
+        self.n_threads = n_threads_for(X, n_threads, _MIN_SHARE_TOKENS)
         fitting = _BLOCK_BYTES // (8 * (X.n_features + numbers_per_token))
         block = max(_MIN_BLOCK_TOKENS, fitting, int(X.lengths.max()))
         self.block = min(block, X.n_tokens)
-        firsts = [sequence for _, _, sequence in split_tokens(X.offsets, self.n_threads, self.block)]
+        bounds = split_tokens(X.offsets, n_shares_for(X, _MIN_SHARE_TOKENS), self.block)
+        firsts = [sequence for _, _, sequence in bounds]
         shares = zip(firsts, [*firsts[1:], len(X)], strict=True)
         self.cuts = [_cut(X.offsets, first, last, self.block) for first, last in shares]
-        copied = 0 if X.values.dtype == np.float64 else self.block
-        self.tokens = [np.empty((copied, X.n_features)) for _ in firsts]
+        self._n_copied = 0 if X.values.dtype == np.float64 else self.block
         self.team = ThreadTeam(self.n_threads)
 
     def __enter__(self):
@@ -82,6 +82,10 @@ class BlockKernel:
     def close(self):
         """End the threads."""
         self.team.close()
+
+    def room_for_tokens(self):
+        """Make room for a block of float32 tokens, of shape (block, D); of no rows for float64."""
+        return np.empty((self._n_copied, self.X.n_features))
 
 
 def _cut(offsets, first, last, block):

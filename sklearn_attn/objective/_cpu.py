@@ -1,6 +1,8 @@
 """Fused CPU kernels: one read of X per evaluation of the deviance and its gradient.
 
-The tokens are split evenly over threads and walked in blocks that fit into a core's cache. A block
+The tokens are split into equal shares, whose number does not depend on that of the threads which they
+are dealt out to: so sums are the same to the last bit on any number of threads. Shares are walked in blocks
+that fit into a core's cache. A block
 of whole sequences is read from memory once: its scores and token values first, then, from cache, its
 part of X^T g, while the next block is on its way. A sequence longer than a block goes through several;
 there the coefficients of X^T g are not known before its end, so the sums
@@ -8,8 +10,8 @@ there the coefficients of X^T g are not known before its end, so the sums
     Z = sum p,  F = sum p z,  S_v = sum p x,  S_kz = sum d z x,  S_k = sum d x
 
 run along with p = exp(u - max u), d = p u' (normalised; p = u, d = u' otherwise), rescaled whenever the
-maximum rises. They give f = F / Z and both gradients at the end, and pieces that different
-threads hold add up. Numbers of the calculation are float64 whatever the dtype of X.
+maximum rises. They give f = F / Z and both gradients at the end, and pieces in different
+shares add up. Numbers of the calculation are float64 whatever the dtype of X.
 """
 
 import math
@@ -33,10 +35,12 @@ from ._token_products import add_rows, dot_rows
 _BLOCK_BYTES = 2**18  # half of a typical L2 cache; 2^17 to 2^19 measured alike at D = 64 to 4,000
 _MIN_BLOCK_TOKENS = 8
 SCRATCH_ROWS = 2 + _sequences.SCRATCH_ROWS  # numbers of a token beside its row of X, and an integer
-# Below this many numbers in X an evaluation is shorter than waking a thread (tens of microseconds).
-_MIN_SIZE_PER_THREAD = 2**16
+# Below this many numbers a share takes less time than waking a thread (tens of microseconds).
+_MIN_SHARE = 2**16
+# Numbers of shares that most numbers of threads divide, or nearly.
+_SHARES = (1, 2, 4, 6, 12, 24, 48)
 
-# What a thread knows of a sequence that it holds only in part.
+# What is known of a sequence that a share holds only in part.
 _MAX, _Z, _F, _OFFSET = 0, 1, 2, 3
 
 
@@ -184,7 +188,7 @@ def evaluate(
 
 
 class FusedKernel:
-    """The fused pass over one data set, split over threads once and for all.
+    """The fused pass over one data set, split into shares once and for all.
 
     Parameters
     ----------
@@ -207,9 +211,9 @@ class FusedKernel:
     def __init__(self, X, y=None, sample_weight=None, *, loss=SQUARED_ERROR, n_threads=None):
         self.X, self.y, self.sample_weight = X, y, sample_weight
         self._loss = LOSS_CODES[loss.name]
-        self.n_threads = n_threads_for(X.values.size, n_threads)
         self.block = block_tokens(X)
-        self.bounds = split_tokens(X.offsets, self.n_threads, self.block)
+        self.bounds = split_tokens(X.offsets, n_shares_for(X), self.block)
+        self.n_threads = n_threads_for(X, n_threads)
         self._team = ThreadTeam(self.n_threads)
 
     def __enter__(self):
@@ -240,23 +244,21 @@ class FusedKernel:
         """
         D = self.X.n_features
         scale = 1.0 / math.sqrt(D)
-        parts = [_Part(D, self.block) for _ in range(self.n_threads)]
+        parts = _Parts(len(self.bounds), D)
         arguments = (
             self.X.values, self.X.offsets, self.y, self.sample_weight, self._loss,
             ACTIVATION_CODES[activation.name], activation.normalised, getattr(activation, "offset", 0.0),
             key * scale, value * scale, intercept,
         )  # fmt: skip
 
-        def run(thread):
-            part = parts[thread]
-            evaluate(
-                *arguments, *self.bounds[thread], part.scratch, part.places, part.gradient, part.scalars,
-                part.sequence, part.stats, part.sums,
-            )  # fmt: skip
+        def room():
+            return np.empty((SCRATCH_ROWS, self.block)), np.empty(self.block, dtype=np.int64)
 
-        self._team.run(run)
-        gradient = sum(part.gradient for part in parts)
-        scalars = sum(part.scalars for part in parts)
+        def run(share, scratch, places):
+            evaluate(*arguments, *self.bounds[share], scratch, places, *parts.of(share))
+
+        self._team.deal(run, len(self.bounds), room)
+        gradient, scalars = parts.gradients.sum(axis=0), parts.scalars.sum(axis=0)
         self._merge_cut_sequences(parts, activation.normalised, intercept, gradient, scalars)
         deviance, intercept_gradient, offset_gradient = scalars.tolist()
         if not activation.has_offset:
@@ -269,23 +271,19 @@ class FusedKernel:
         scores, token_values = np.empty(self.X.n_tokens), np.empty(self.X.n_tokens)
         key, value = key * scale, value * scale
 
-        def run(thread):
-            start, stop, _ = self.bounds[thread]
+        def run(share):
+            start, stop, _ = self.bounds[share]
             out = scores[start:stop], token_values[start:stop]
             dot_rows(self.X.values, start, stop, key, value, *out, 0)
 
-        self._team.run(run)
+        self._team.deal(run, len(self.bounds))
         return scores, token_values
 
     def _merge_cut_sequences(self, parts, normalised, intercept, gradient, scalars):
-        """Finish the sequences that lie in several threads, in the order of the threads."""
+        """Finish the sequences that lie in several shares, in the order of the shares."""
         pieces = {}
-        for part in parts:
-            for slot in (0, 1):
-                if part.sequence[slot] >= 0:
-                    pieces.setdefault(int(part.sequence[slot]), []).append(
-                        (part.stats[slot], part.sums[slot])
-                    )
+        for place in zip(*np.nonzero(parts.sequences >= 0), strict=True):  # share and slot
+            pieces.setdefault(int(parts.sequences[place]), []).append((parts.stats[place], parts.sums[place]))
         for sequence, ((stats, sums), *others) in pieces.items():
             for other_stats, other_sums in others:
                 sums += other_sums * _absorb(normalised, stats, sums, *other_stats)
@@ -295,11 +293,26 @@ class FusedKernel:
             )  # fmt: skip
 
 
-def n_threads_for(size, n_threads=None):
-    """Return how many threads a pass over `size` numbers is worth, at most `n_threads` or those available."""
-    if n_threads is None:
-        n_threads = available_threads()
-    return max(1, min(n_threads, size // _MIN_SIZE_PER_THREAD))
+def n_shares_for(X, least_tokens=1):
+    """Return into how many shares a pass over X is cut, whatever the number of threads.
+
+    Parameters
+    ----------
+    X : RaggedArray
+    least_tokens : int, default=1
+        Of a share, lest what is kept for each should add up to more than a part of X.
+
+    Returns
+    -------
+    int
+    """
+    most = min(X.values.size // _MIN_SHARE, X.n_tokens // least_tokens)
+    return max(n for n in _SHARES if n <= max(1, most))
+
+
+def n_threads_for(X, n_threads=None, least_tokens=1):
+    """Return how many threads a pass over X is worth, at most `n_threads` or those available."""
+    return min(available_threads() if n_threads is None else n_threads, n_shares_for(X, least_tokens))
 
 
 def block_tokens(X):
@@ -308,26 +321,29 @@ def block_tokens(X):
     return max(_MIN_BLOCK_TOKENS, _BLOCK_BYTES // row_bytes)
 
 
-class _Part:
-    """What one thread adds up."""
+class _Parts:
+    """What is added up in every share."""
 
-    def __init__(self, D, block):
-        self.scratch = np.empty((SCRATCH_ROWS, block))
-        self.places = np.empty(block, dtype=np.int64)
-        self.gradient = np.zeros((2, D))
-        self.scalars = np.zeros(3)
-        self.sequence = np.full(2, -1, dtype=np.int64)
-        self.stats = np.zeros((3, 4))
-        self.sums = np.zeros((3, 4, D))
+    def __init__(self, n_shares, D):
+        self.gradients = np.zeros((n_shares, 2, D))
+        self.scalars = np.zeros((n_shares, 3))
+        self.sequences = np.full((n_shares, 2), -1, dtype=np.int64)
+        self.stats = np.zeros((n_shares, 3, 4))
+        self.sums = np.zeros((n_shares, 3, 4, D))
+
+    def of(self, share):
+        """Return the arrays of one share, as `evaluate` takes them."""
+        arrays = self.gradients, self.scalars, self.sequences, self.stats, self.sums
+        return tuple(array[share] for array in arrays)
 
 
-def split_tokens(offsets, n_threads, block):
-    """Cut the tokens into equal shares, one per thread.
+def split_tokens(offsets, n_shares, block):
+    """Cut the tokens into equal shares.
 
     Parameters
     ----------
     offsets : ndarray of int64 of shape (n + 1,)
-    n_threads : int
+    n_shares : int
     block : int
         Sequences of at most this many tokens are not cut: the cut moves to their start.
 
@@ -336,7 +352,7 @@ def split_tokens(offsets, n_threads, block):
     list of (int, int, int)
         The first and one past the last token of every share, and the sequence of the first.
     """
-    cuts = np.linspace(0, offsets[-1], n_threads + 1).astype(np.int64)
+    cuts = np.linspace(0, offsets[-1], n_shares + 1).astype(np.int64)
     sequences = np.clip(np.searchsorted(offsets, cuts, side="right") - 1, 0, offsets.size - 2)
     short = offsets[sequences + 1] - offsets[sequences] <= block
     cuts = np.where(short, offsets[sequences], cuts)

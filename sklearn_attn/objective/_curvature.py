@@ -17,6 +17,9 @@ from ._threads import ThreadTeam
 _BLOCK_NUMBERS = 2**20
 # The largest number of rows of a matrix (64 MB).
 _MAX_SIZE = 2800
+# The blocks are dealt out to matrices that are added up at the end, as many on any number of threads: 12,
+# fewer where they would fill more than 128 MB.
+_MAX_SHARES, _MATRIX_NUMBERS = 12, 2**24
 
 
 def curvature_cost(X, loss=SQUARED_ERROR):
@@ -95,11 +98,11 @@ def gauss_newton_matrix(
     predictions = np.stack(outputs, axis=1) + parameters.intercept
     root = np.sqrt(2.0 * sample_weight)
     blocks = cut_blocks(X.offsets, max(1, _BLOCK_NUMBERS // (K * size)), TOKEN_NUMBERS // D)
-    n_threads = n_threads_for(X.values.size, n_threads)
-    matrices = np.zeros((n_threads, size, size))
+    n_shares = min(len(blocks), _MAX_SHARES, _MATRIX_NUMBERS // size**2)
+    matrices = np.zeros((n_shares, size, size))
 
-    def add_blocks(thread):
-        for first, last in blocks[thread::n_threads]:
+    def add_blocks(share):
+        for first, last in blocks[share::n_shares]:
             start, stop = int(X.offsets[first]), int(X.offsets[last])
             block, offsets = X.values[start:stop], X.offsets[first : last + 1] - start
             jacobian = np.zeros((last - first, K, size))
@@ -121,11 +124,11 @@ def gauss_newton_matrix(
             for rows in parts:
                 rows *= root[first:last, None, None]
                 rows = rows.reshape(-1, size)
-                matrices[thread] += rows.T @ rows
+                matrices[share] += rows.T @ rows
 
-    team = ThreadTeam(n_threads)
+    team = ThreadTeam(min(n_shares, n_threads_for(X, n_threads)))
     try:
-        team.run(add_blocks)
+        team.deal(add_blocks, n_shares)
     finally:
         team.close()
     return matrices.sum(axis=0)

@@ -5,13 +5,15 @@ import numpy as np
 from .._backend import array_namespace, is_numpy_array, to_numpy
 from .._compiled import jit
 from ._coordinates import like
-from ._cpu import block_tokens, n_threads_for, split_tokens
+from ._cpu import block_tokens, n_shares_for, n_threads_for, split_tokens
 from ._generic import block_numbers
 from ._lanes import LANES, fill, load, multiply, multiply_add, store, subtract
 from ._threads import ThreadTeam
 
 # The share of the numbers that may be copied at a time which a block, its differences and their squares take.
 _BLOCK_SHARE = 1 / 4
+# Tokens of a share for every weighting, as sums of each are kept.
+_LEAST_TOKENS = 16
 
 
 def moments(X, sample_weights, n_threads=None):
@@ -60,18 +62,17 @@ def _origins(X, shares):
 
 
 def _on_cpu(X, shares, n_threads):
-    n_threads = n_threads_for(X.values.size, n_threads)
     block = block_tokens(X)
-    bounds = split_tokens(X.offsets, n_threads, block)
+    bounds = split_tokens(X.offsets, n_shares_for(X, _LEAST_TOKENS * len(shares)), block)
     origins = X.values[_origins(X, shares), :].astype(np.float64)
-    sums = np.zeros((n_threads, 2, *origins.shape))
+    sums = np.zeros((len(bounds), 2, *origins.shape))
 
-    def run(thread):
-        _add_blocks(X.values, X.offsets, shares, origins, *bounds[thread], np.empty(block), *sums[thread])
+    def run(share, weights):
+        _add_blocks(X.values, X.offsets, shares, origins, *bounds[share], weights, *sums[share])
 
-    team = ThreadTeam(n_threads)
+    team = ThreadTeam(min(len(bounds), n_threads_for(X, n_threads)))
     try:
-        team.run(run)
+        team.deal(run, len(bounds), lambda: (np.empty(block),))
     finally:
         team.close()
     return origins, *sums.sum(axis=0)

@@ -121,7 +121,7 @@ def evaluate_classes(
 
 
 class MultinomialKernel(BlockKernel):
-    """The fused pass of a loss of K outputs, over one data set split over threads.
+    """The fused pass of a loss of K outputs, over one data set.
 
     Parameters
     ----------
@@ -160,20 +160,21 @@ class MultinomialKernel(BlockKernel):
         K, D = self._n_outputs, self.X.n_features
         scale = 1.0 / math.sqrt(D)
         directions = np.concatenate([key[None, :], value]) * scale
-        gradients, scalars = np.zeros((self.n_threads, 1 + K, D)), np.zeros((self.n_threads, 2 + K))
+        gradients, scalars = np.zeros((len(self.cuts), 1 + K, D)), np.zeros((len(self.cuts), 2 + K))
         arguments = (
             self.X.values, self.X.offsets, self.y, self.sample_weight, ACTIVATION_CODES[activation.name],
             activation.normalised, float(getattr(activation, "offset", 0.0)), directions, intercept,
         )  # fmt: skip
 
-        def run(thread):
-            evaluate_classes(
-                *arguments, self.cuts[thread], self.tokens[thread], np.empty((1 + K) * self.block),
-                np.empty((4, self.block)), np.empty(self.block, dtype=np.int64), np.empty((1 + K, D)),
-                np.empty((2, K, self.block)), gradients[thread], scalars[thread],
-            )  # fmt: skip
+        def room():
+            products, scratch = np.empty((1 + K) * self.block), np.empty((4, self.block))
+            places, partial = np.empty(self.block, dtype=np.int64), np.empty((1 + K, D))
+            return self.room_for_tokens(), products, scratch, places, partial, np.empty((2, K, self.block))
 
-        self.team.run(run)
+        def run(share, *space):
+            evaluate_classes(*arguments, self.cuts[share], *space, gradients[share], scalars[share])
+
+        self.team.deal(run, len(self.cuts), room)
         gradient, sums = gradients.sum(axis=0) * scale, scalars.sum(axis=0)
         offset_gradient = float(sums[1]) if activation.has_offset else 0.0
         return float(sums[0]), gradient[0], gradient[1:], sums[2:], offset_gradient

@@ -135,6 +135,19 @@ class ThreadTeam:
         for error in errors:
             raise error
 
+    def deal(self, task, n_shares, room=tuple):
+        """Run task(share, *room()) for every share, each thread those that leave its number over.
+
+        `room` makes what a thread works in.
+        """
+
+        def work(thread):
+            space = room()
+            for share in range(thread, n_shares, self.n_threads):
+                task(share, *space)
+
+        self.run(work)
+
     def _wait(self, others, run):
         """Wait for the other shares of a run, and return what they raised."""
         for share in others:

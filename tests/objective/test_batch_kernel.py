@@ -66,7 +66,7 @@ def assert_agree(kernel, X, y, weights, parameters, rows, activation):
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_agrees_with_the_oracle(monkeypatch, activation, lengths, n_threads, dtype):
-    monkeypatch.setattr(_cpu, "_MIN_SIZE_PER_THREAD", 1)
+    monkeypatch.setattr(_cpu, "_MIN_SHARE", 1)
     monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 1)
     monkeypatch.setattr(_blocks, "_MIN_BLOCK_TOKENS", 8)
     data = problem(lengths, dtype=dtype)

@@ -173,7 +173,7 @@ def test_gradient_is_the_derivative(loss, name, fit_offset, backend, fit_interce
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scale", [1.0, 300.0], ids=["moderate", "extreme"])
 def test_the_kernels_agree_with_the_oracle(monkeypatch, rng, loss, name, lengths, n_threads, dtype, scale):
-    monkeypatch.setattr(_cpu, "_MIN_SIZE_PER_THREAD", 1)
+    monkeypatch.setattr(_cpu, "_MIN_SHARE", 1)
     for module in (_cpu, _blocks):
         monkeypatch.setattr(module, "_BLOCK_BYTES", 1)
         monkeypatch.setattr(module, "_MIN_BLOCK_TOKENS", 8)

@@ -26,7 +26,7 @@ everywhere = pytest.mark.parametrize("place", [lambda X: X, moved], ids=["host",
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(_cpu, "_MIN_SIZE_PER_THREAD", 1)
+    monkeypatch.setattr(_cpu, "_MIN_SHARE", 1)
     monkeypatch.setattr(_cpu, "_BLOCK_BYTES", 1)
     monkeypatch.setattr(_generic, "_BLOCK_NUMBERS", 50)
 
