@@ -82,6 +82,8 @@ def to_numpy(x):
     """
     if is_numpy_array(x):
         return x
+    if isinstance(x, float | int | list | tuple):
+        return np.asarray(x)
     if is_cupy_array(x):
         return x.get()
     if hasattr(x, "detach"):  # a PyTorch tensor, on any device and in any graph

@@ -195,10 +195,10 @@ class Coordinates:
 
 def like(x, values, dtype=None):
     """Move a vector to the namespace and device of the tokens, and to their dtype, or to the one named."""
+    if is_numpy_array(values):
+        return np.asarray(to_numpy(x), dtype=values.dtype if dtype is None else dtype)
     xp = array_namespace(values)
     dtype = values.dtype if dtype is None else getattr(xp, dtype)
-    if is_numpy_array(values):
-        return np.asarray(to_numpy(x), dtype=dtype)
     if is_array_api(x) and array_namespace(x) is xp and device(x) == device(values):
         return xp.astype(x, dtype, copy=False)
     return xp.asarray(to_numpy(x), dtype=dtype, device=device(values))

@@ -15,6 +15,7 @@ shares add up. Numbers of the calculation are float64 whatever the dtype of X.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +37,7 @@ _BLOCK_BYTES = 2**18  # half of a typical L2 cache; 2^17 to 2^19 measured alike 
 _MIN_BLOCK_TOKENS = 8
 SCRATCH_ROWS = 2 + _sequences.SCRATCH_ROWS  # numbers of a token beside its row of X, and an integer
 # Below this many numbers a share takes less time than waking a thread (tens of microseconds).
-_MIN_SHARE = 2**16
+_MIN_SHARE = 2**17
 # Numbers of shares that most numbers of threads divide, or nearly.
 _SHARES = (1, 2, 4, 6, 12, 24, 48)
 
@@ -187,6 +188,20 @@ def evaluate(
         sequence += 1
 
 
+@jit
+def _evaluate_shares(
+    X, offsets, y, sample_weight, loss, kind, normalised, offset, key, value, intercept, bounds, thread,
+    n_threads, scratch, places, gradients, scalars, part_sequences, part_stats, part_sums,
+):  # fmt: skip
+    """Evaluate the shares of one thread; `bounds` are those of `split_tokens`."""
+    for share in range(thread, bounds.shape[0], n_threads):
+        evaluate(
+            X, offsets, y, sample_weight, loss, kind, normalised, offset, key, value, intercept,
+            bounds[share, 0], bounds[share, 1], bounds[share, 2], scratch, places, gradients[share],
+            scalars[share], part_sequences[share], part_stats[share], part_sums[share],
+        )  # fmt: skip
+
+
 class FusedKernel:
     """The fused pass over one data set, split into shares once and for all.
 
@@ -244,20 +259,18 @@ class FusedKernel:
         """
         D = self.X.n_features
         scale = 1.0 / math.sqrt(D)
-        parts = _Parts(len(self.bounds), D)
+        parts = _Parts.of(len(self.bounds), D)
         arguments = (
             self.X.values, self.X.offsets, self.y, self.sample_weight, self._loss,
             ACTIVATION_CODES[activation.name], activation.normalised, getattr(activation, "offset", 0.0),
             key * scale, value * scale, intercept,
         )  # fmt: skip
 
-        def room():
-            return np.empty((SCRATCH_ROWS, self.block)), np.empty(self.block, dtype=np.int64)
+        def run(thread):
+            scratch, places = np.empty((SCRATCH_ROWS, self.block)), np.empty(self.block, dtype=np.int64)
+            _evaluate_shares(*arguments, self.bounds, thread, self.n_threads, scratch, places, *parts)
 
-        def run(share, scratch, places):
-            evaluate(*arguments, *self.bounds[share], scratch, places, *parts.of(share))
-
-        self._team.deal(run, len(self.bounds), room)
+        self._team.run(run)
         gradient, scalars = parts.gradients.sum(axis=0), parts.scalars.sum(axis=0)
         self._merge_cut_sequences(parts, activation.normalised, intercept, gradient, scalars)
         deviance, intercept_gradient, offset_gradient = scalars.tolist()
@@ -321,20 +334,22 @@ def block_tokens(X):
     return max(_MIN_BLOCK_TOKENS, _BLOCK_BYTES // row_bytes)
 
 
-class _Parts:
-    """What is added up in every share."""
+class _Parts(NamedTuple):
+    """What is added up in every share, as `evaluate` takes it."""
 
-    def __init__(self, n_shares, D):
-        self.gradients = np.zeros((n_shares, 2, D))
-        self.scalars = np.zeros((n_shares, 3))
-        self.sequences = np.full((n_shares, 2), -1, dtype=np.int64)
-        self.stats = np.zeros((n_shares, 3, 4))
-        self.sums = np.zeros((n_shares, 3, 4, D))
+    gradients: np.ndarray
+    scalars: np.ndarray
+    sequences: np.ndarray
+    stats: np.ndarray
+    sums: np.ndarray
 
-    def of(self, share):
-        """Return the arrays of one share, as `evaluate` takes them."""
-        arrays = self.gradients, self.scalars, self.sequences, self.stats, self.sums
-        return tuple(array[share] for array in arrays)
+    @classmethod
+    def of(cls, n, D):
+        """Make room for n shares."""
+        sequences = np.full((n, 2), -1, dtype=np.int64)
+        return cls(
+            np.zeros((n, 2, D)), np.zeros((n, 3)), sequences, np.zeros((n, 3, 4)), np.zeros((n, 3, 4, D))
+        )
 
 
 def split_tokens(offsets, n_shares, block):
@@ -349,7 +364,7 @@ def split_tokens(offsets, n_shares, block):
 
     Returns
     -------
-    list of (int, int, int)
+    ndarray of int64 of shape (n_shares, 3)
         The first and one past the last token of every share, and the sequence of the first.
     """
     cuts = np.linspace(0, offsets[-1], n_shares + 1).astype(np.int64)
@@ -357,4 +372,4 @@ def split_tokens(offsets, n_shares, block):
     short = offsets[sequences + 1] - offsets[sequences] <= block
     cuts = np.where(short, offsets[sequences], cuts)
     cuts[-1] = offsets[-1]
-    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), sequences[:-1].tolist(), strict=True))
+    return np.stack([cuts[:-1], cuts[1:], sequences[:-1]], axis=1)

@@ -13,6 +13,7 @@ from digests import ESTIMATORS, fitted, outputs, sequences
 
 from sklearn_attn.activations import get_activation
 from sklearn_attn.objective import AttentionObjective
+from sklearn_attn.objective._cpu import n_shares_for
 
 
 def digests(hash_seed):
@@ -46,8 +47,8 @@ def test_many_processes_agree_to_the_last_bit():
 @pytest.fixture(scope="module")
 def shared_by_eight():
     """Sequences that are enough for eight threads."""
-    X, y = sequences(100, 100)
-    assert X.values.size > 8 * 2**16
+    X, y = sequences(200, 100)
+    assert n_shares_for(X) >= 8
     return X, y
 
 
