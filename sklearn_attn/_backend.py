@@ -246,32 +246,43 @@ class CudaDevice:
     Parameters
     ----------
     x : cupy.ndarray
-    source : str
-        CUDA C++.
-    options : tuple of str
-        Of the compiler.
-
-    Attributes
-    ----------
-    n_blocks : int
-        Blocks of threads that run at the same time, if each takes all shared memory that it may.
-    shared_bytes : int
-        Shared memory that a block may take.
     """
 
-    def __init__(self, x, source, options):
-        import cupy
+    # Shared memory that the system keeps of every block.
+    _RESERVED_BYTES = 1024
 
-        self._cupy, self._device = cupy, x.device
+    def __init__(self, x):
+        self._cupy, self._device = _import_cupy(), x.device
+        self._attributes = x.device.attributes
+
+    def compile(self, source, options):
+        """Compile CUDA C++, with options of the compiler."""
         with self._device:
-            self._module = cupy.RawModule(code=source, options=options)
-        self.n_blocks = x.device.attributes["MultiProcessorCount"]
-        self.shared_bytes = self.shared_bytes_of(x)
+            self._module = self._cupy.RawModule(code=source, options=options)
+
+    def share(self, per_processor):
+        """Return how many blocks of threads run at the same time, and the shared memory that each may take.
+
+        Parameters
+        ----------
+        per_processor : int
+            Blocks that share a multiprocessor.
+
+        Returns
+        -------
+        n_blocks, shared_bytes : int
+        """
+        attributes = self._attributes
+        room = attributes["MaxSharedMemoryPerMultiprocessor"] // per_processor - self._RESERVED_BYTES
+        return (
+            per_processor * attributes["MultiProcessorCount"],
+            min(room, attributes["MaxSharedMemoryPerBlockOptin"]),
+        )
 
     @staticmethod
-    def shared_bytes_of(x):
-        """Return the shared memory that a block may take on the device of an array."""
-        return x.device.attributes["MaxSharedMemoryPerBlockOptin"]
+    def address(x):
+        """Return where an array begins in the device's memory."""
+        return x.data.ptr
 
     def run(self, name, n_blocks, n_threads, shared_bytes, *arguments):
         """Run a kernel; numbers among the arguments are NumPy scalars of the types that it declares."""

@@ -7,6 +7,7 @@ the device; three sums travel to the host in an evaluation.
 
 import math
 from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,20 +16,62 @@ from .._compiled import ACTIVATION_CODES, LOSS_CODES
 from ._cpu import split_tokens
 from ._losses import SQUARED_ERROR
 
-_THREADS = 256  # of a block, a multiple of 32
-_MAX_TILE = 64  # rows: one thread finishes a sequence of so many tokens
-# Numbers in shared memory beside the rows of a tile: of a token, of a feature, of a thread, and others.
-_PER_TOKEN, _PER_FEATURE, _PER_THREAD, _OTHERS = 4, 2, 3, 8
+_THREADS = 256  # of a block, a multiple of 32, and no more
+_MAX_TILE = 128  # rows: one thread adds up a sequence of so many tokens
+_GOOD_TILE = 8  # rows of which the work that a tile makes, whatever its size, is a small part
+# Numbers in shared memory beside the rows of a tile: of a token, of a thread, and others.
+_PER_TOKEN, _PER_THREAD, _OTHERS = 7, 3, 8
+_GRADIENT, _SUMS = 2, 3  # numbers of a feature, for every group of threads
+_WORD = 16  # bytes that a thread reads at once, where rows begin at multiples of them
 _N_SUMS = 3
 # What the kernels have branches for.
 _ACTIVATIONS, _LOSSES = {"softmax", "linear", "erf", "softplus"}, {"squared", "logistic"}
 
 
-def tile_rows(X, shared_bytes, n_threads=_THREADS):
-    """Return how many tokens fit into the shared memory of a block; 0 where none does."""
-    room = shared_bytes - 8 * (_PER_FEATURE * X.n_features + _OTHERS + _PER_THREAD * n_threads)
-    row = X.n_features * X.values.dtype.itemsize + 8 * _PER_TOKEN
-    return max(0, min(_MAX_TILE, room // row))
+class Layout(NamedTuple):
+    """How the kernel divides its work; see `attention_pass`.
+
+    Attributes
+    ----------
+    n_blocks : int
+        That run at the same time.
+    tile, width, groups : int
+    sums_apart : bool
+    shared_bytes : int
+        That a block takes.
+    """
+
+    n_blocks: int
+    tile: int
+    width: int
+    groups: int
+    sums_apart: bool
+    shared_bytes: int
+
+
+def choose_layout(X, device, n_threads=_THREADS):
+    """Choose how the kernel runs on a device: two blocks on a multiprocessor, where their tiles are not small.
+
+    Returns
+    -------
+    Layout
+        With a tile of no rows where a row does not fit into shared memory.
+    """
+    D, itemsize = X.n_features, X.values.dtype.itemsize
+    width = _WORD // itemsize
+    if D % width or device.address(X.values) % _WORD:
+        width = 1
+    for per_processor, sums_apart in ((2, False), (1, False), (1, True)):
+        n_blocks, shared_bytes = device.share(per_processor)
+        groups = 1 if sums_apart else max(1, n_threads // (D // width))
+        per_feature = _GRADIENT if sums_apart else _GRADIENT + _SUMS
+        fixed = 8 * (per_feature * groups * D + _OTHERS + _PER_THREAD * n_threads + 1)
+        row = D * itemsize + 8 * _PER_TOKEN
+        tile = max(0, min(_MAX_TILE, n_threads, (shared_bytes - fixed) // row))
+        layout = Layout(n_blocks, tile, width, groups, sums_apart, fixed + tile * row)
+        if tile >= _GOOD_TILE:
+            break
+    return layout
 
 
 def has_cuda_kernel(X, activation, loss=SQUARED_ERROR):
@@ -37,7 +80,7 @@ def has_cuda_kernel(X, activation, loss=SQUARED_ERROR):
         return False
     if not X.values.flags.c_contiguous:  # the kernels read rows one after another
         return False
-    return tile_rows(X, CudaDevice.shared_bytes_of(X.values)) > 0
+    return choose_layout(X, CudaDevice(X.values)).tile > 0
 
 
 def source():
@@ -58,21 +101,23 @@ class CudaKernel:
     device : CudaDevice, optional
         What runs the kernels; by default the device of X.
     n_threads : int, default=256
-        Of a block, a multiple of 32.
+        Of a block, a multiple of 32, 256 at most.
     """
 
     def __init__(self, X, y, sample_weight, *, loss=SQUARED_ERROR, device=None, n_threads=_THREADS):
         real = {4: "float", 8: "double"}[X.values.dtype.itemsize]
-        self.device = CudaDevice(X.values, source(), (f"-DREAL={real}",)) if device is None else device
+        self.device = CudaDevice(X.values) if device is None else device
+        self.device.compile(source(), (f"-DREAL={real}",))
         self.X, self._loss, self._n_threads = X, LOSS_CODES[loss.name], n_threads
-        self.tile = tile_rows(X, self.device.shared_bytes, n_threads)
-        self.n_blocks = max(1, min(self.device.n_blocks, -(-X.n_tokens // self.tile)))
-        shares = split_tokens(X.offsets, self.n_blocks, self.tile)
+        self.layout = choose_layout(X, self.device, n_threads)
+        tile = self.layout.tile
+        self.n_blocks = max(1, min(self.layout.n_blocks, -(-X.n_tokens // tile)))
+        shares = split_tokens(X.offsets, self.n_blocks, tile)
         sequences, first_pieces, pieces = _cut_sequences(X.offsets, shares)
         self._n_cut = sequences.size
         starts, _, first_sequences = zip(*shares, strict=True)
         self._first_tokens = self.device.asarray(np.array([*starts, X.n_tokens], dtype=np.int64))
-        self._first_sequences = self.device.asarray(np.array(first_sequences, dtype=np.int64))
+        self._first_sequences = self.device.asarray(np.array([*first_sequences, len(X)], dtype=np.int64))
         self._cuts = [self.device.asarray(x) for x in (sequences, first_pieces, pieces)]
         self._offsets, self._y, self._sample_weight = map(self.device.asarray, (X.offsets, y, sample_weight))
         D = X.n_features
@@ -105,14 +150,14 @@ class CudaKernel:
         scale = 1.0 / math.sqrt(D)
         key, value = (self.device.asarray(vector * scale) for vector in (key, value))
         loss, normalised = np.int32(self._loss), np.int32(activation.normalised)
-        shared = 8 * (_PER_FEATURE * D + _OTHERS + _PER_THREAD * self._n_threads + _PER_TOKEN * self.tile)
-        shared += self.tile * D * self.X.values.dtype.itemsize
+        layout = self.layout
+        division = map(np.int32, (D, layout.tile, layout.width, layout.groups, layout.sums_apart))
         self.device.run(
-            "attention_pass", n, self._n_threads, shared, self.X.values, self._offsets, self._y,
+            "attention_pass", n, self._n_threads, layout.shared_bytes, self.X.values, self._offsets, self._y,
             self._sample_weight, loss, np.int32(ACTIVATION_CODES[activation.name]), normalised,
-            np.float64(getattr(activation, "offset", 0.0)), key, value, np.float64(intercept), np.int32(D),
-            np.int32(self.tile), self._first_tokens, self._first_sequences, self._gradients, self._scalars,
-            self._part_stats, self._part_sums,
+            np.float64(getattr(activation, "offset", 0.0)), key, value, np.float64(intercept), *division,
+            self._first_tokens, self._first_sequences, self._gradients, self._scalars, self._part_stats,
+            self._part_sums,
         )  # fmt: skip
         if self._n_cut:
             self.device.run(

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 using std::erf;
@@ -18,7 +19,15 @@ using std::log1p;
 struct Dim {
     int x;
 };
-static Dim threadIdx, blockIdx, blockDim;
+static Dim threadIdx, blockIdx, blockDim, gridDim;
+
+struct uint4 {
+    unsigned x, y, z, w;
+};
+template <class T>
+static T __ldcs(const T* place) {
+    return *place;
+}
 static double* shared_of_block;
 
 namespace host {
@@ -37,6 +46,7 @@ static std::vector<Fiber> fibers;
 static std::vector<Barrier> warps;
 static Barrier block;
 static std::vector<double> exchanged;
+static std::vector<char> votes;
 static std::function<void()> body;
 
 static void yield() { swapcontext(&fibers[threadIdx.x].context, &scheduler); }
@@ -60,6 +70,7 @@ static void launch(int n_blocks, int n_threads, size_t n_shared, std::function<v
     std::vector<double> memory(n_shared / sizeof(double) + 1);
     body = kernel;
     blockDim.x = n_threads;
+    gridDim.x = n_blocks;
     for (blockIdx.x = 0; blockIdx.x < n_blocks; blockIdx.x++) {
         std::fill(memory.begin(), memory.end(), NAN);  // what is read was written
         shared_of_block = memory.data();
@@ -68,6 +79,7 @@ static void launch(int n_blocks, int n_threads, size_t n_shared, std::function<v
         warps.assign(n_threads / 32, Barrier());
         block = Barrier();
         exchanged.assign(n_threads, NAN);
+        votes.assign(n_threads, 0);
         for (auto& fiber : fibers) {
             getcontext(&fiber.context);
             fiber.stack.reset(new char[1 << 16]);
@@ -91,6 +103,14 @@ static void launch(int n_blocks, int n_threads, size_t n_shared, std::function<v
 
 static void __syncthreads() { host::wait(host::block, blockDim.x); }
 
+static int __syncthreads_count(bool vote) {
+    host::votes[threadIdx.x] = vote;
+    host::wait(host::block, blockDim.x);
+    const int count = std::accumulate(host::votes.begin(), host::votes.end(), 0);
+    host::wait(host::block, blockDim.x);
+    return count;
+}
+
 static double __shfl_xor_sync(unsigned, double value, int lane) {
     const int own = threadIdx.x, warp = own / 32;
     host::exchanged[own] = value;
@@ -102,18 +122,19 @@ static double __shfl_xor_sync(unsigned, double value, int lane) {
 
 #define __device__
 #define __global__
+#define __launch_bounds__(...)
 #define SHARED_MEMORY double* shared_memory = shared_of_block;
 #include CUDA_SOURCE
 
 extern "C" void run_pass(
     int n_blocks, int n_threads, long n_shared, const REAL* X, const Index* offsets, const double* y,
     const double* sample_weight, int loss, int kind, int normalised, double offset, const double* key,
-    const double* value, double intercept, int D, int tile, const Index* first_tokens, const Index* first_sequences,
-    double* gradients, double* scalars, double* part_stats, double* part_sums) {
+    const double* value, double intercept, int D, int tile, int width, int groups, int sums_apart,
+    const Index* first_tokens, const Index* first_sequences, double* gradients, double* scalars, double* part_stats, double* part_sums) {
     host::launch(n_blocks, n_threads, n_shared, [=] {
         attention_pass(
-            X, offsets, y, sample_weight, loss, kind, normalised, offset, key, value, intercept, D, tile, first_tokens,
-            first_sequences, gradients, scalars, part_stats, part_sums);
+            X, offsets, y, sample_weight, loss, kind, normalised, offset, key, value, intercept, D, tile, width,
+            groups, sums_apart, first_tokens, first_sequences, gradients, scalars, part_stats, part_sums);
     });
 }
 

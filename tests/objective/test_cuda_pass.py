@@ -33,6 +33,15 @@ class HostDevice:
     def __init__(self, library, n_blocks, shared_bytes):
         self.library, self.n_blocks, self.shared_bytes = library, n_blocks, shared_bytes
 
+    def compile(self, source, options):
+        """The library is compiled."""
+
+    def share(self, per_processor):
+        return self.n_blocks, self.shared_bytes // per_processor
+
+    def address(self, x):
+        return x.ctypes.data
+
     def run(self, name, n_blocks, n_threads, shared_bytes, *arguments):
         assert shared_bytes <= self.shared_bytes
         kinds = {np.int32: ctypes.c_int, np.float64: ctypes.c_double}
@@ -100,22 +109,34 @@ def oracle(X, y, weight, activation, key, value, loss):
 @pytest.mark.parametrize("loss", [SQUARED_ERROR, LogLoss()], ids=["squared", "logistic"])
 def test_agrees_with_the_oracle(libraries, activation, lengths, n_blocks, loss):
     X, y, weight, key, value = problem(lengths, loss=loss)
-    shared = 8 * (2 * 7 + 8 + 3 * 64) + 8 * (7 * 8 + 8 * 4)  # eight tokens
+    shared = 8 * (5 * 9 * 7 + 8 + 3 * 64 + 1) + 8 * (8 * 7 + 7 * 8)  # eight tokens, nine groups of seven
     device = HostDevice(libraries[np.float64], n_blocks, shared)
     kernel = _cuda.CudaKernel(X, y, weight, loss=loss, device=device, n_threads=64)
-    assert kernel.tile == 8
+    assert kernel.layout[1:5] == (8, 1, 9, False)
     for scale in (1.0, 200.0):
         actual = kernel.deviance(activation, scale * key, value, 0.2)
         assert_agree(actual, oracle(X, y, weight, activation, scale * key, value, loss))
 
 
 @every
-@pytest.mark.parametrize(("D", "n_threads"), [(1, 32), (33, 64), (200, 128)])
-def test_float32_and_every_size(libraries, activation, D, n_threads):
-    X, y, weight, key, value = problem(LENGTHS["longer than a tile"], np.float32, D)
+# Features, dtype, threads, kilobytes of shared memory: narrow and wide reads, one group of threads and several.
+@pytest.mark.parametrize(
+    ("D", "dtype", "n_threads", "kilobytes", "division"),
+    [
+        (1, np.float32, 32, 24, (32, 1, 32, False)),
+        (33, np.float32, 64, 48, (64, 1, 1, False)),
+        (200, np.float32, 128, 100, (37, 4, 2, False)),
+        (64, np.float64, 64, 64, (45, 2, 2, False)),
+        (1024, np.float32, 64, 100, (14, 4, 1, False)),
+        (1030, np.float64, 64, 60, (5, 2, 1, True)),
+    ],
+)
+def test_every_size(libraries, activation, D, dtype, n_threads, kilobytes, division):
+    X, y, weight, key, value = problem(LENGTHS["longer than a tile"], dtype, D)
     kernel = _cuda.CudaKernel(
-        X, y, weight, device=HostDevice(libraries[np.float32], 4, 48 * 1024), n_threads=n_threads
+        X, y, weight, device=HostDevice(libraries[dtype], 3, kilobytes * 1024), n_threads=n_threads
     )
+    assert kernel.layout[1:5] == division
     assert_agree(
         kernel.deviance(activation, key, value, 0.2),
         oracle(X, y, weight, activation, key, value, SQUARED_ERROR),
@@ -129,9 +150,7 @@ def test_a_fit_by_the_kernels(libraries, monkeypatch):
     expected = SoftmaxAttentionRegressor(0.3, tol=1e-8).fit(X, y)
     monkeypatch.setattr(_objective, "has_cpu_kernel", lambda *_: False)
     monkeypatch.setattr(_objective, "has_cuda_kernel", lambda *_: True)
-    monkeypatch.setattr(
-        _cuda, "CudaDevice", lambda x, source, options: HostDevice(libraries[np.float64], 4, 24 * 1024)
-    )
+    monkeypatch.setattr(_cuda, "CudaDevice", lambda x: HostDevice(libraries[np.float64], 4, 64 * 1024))
     model = SoftmaxAttentionRegressor(0.3, tol=1e-8).fit(X, y)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     np.testing.assert_allclose(model.predict(X), expected.predict(X), atol=1e-6)
@@ -151,11 +170,15 @@ def test_where_cut_sequences_are():
 
 
 def test_tiles_fill_shared_memory():
-    X = RaggedArray(np.zeros((4, 1024), np.float32), [0, 4])
-    rows = _cuda.tile_rows(X, 227 * 1024)
-    used = 8 * (2 * 1024 + 8 + 3 * 256 + 4 * rows) + rows * 1024 * 4
-    assert 227 * 1024 - 1024 * 4 - 32 < used <= 227 * 1024
-    assert _cuda.tile_rows(RaggedArray(np.zeros((4, 30_000)), [0, 4]), 227 * 1024) == 0
+    device = HostDevice(None, 132, 227 * 1024)
+    for D, n_blocks in ((1024, 2), (2048, 1), (4096, 1)):
+        layout = _cuda.choose_layout(RaggedArray(np.zeros((4, D), np.float32), [0, 4]), device)
+        used = 8 * ((2 if D == 4096 else 5) * D + 8 + 3 * 256 + 1 + 7 * layout.tile) + layout.tile * D * 4
+        assert layout.shared_bytes == used
+        assert 227 * 1024 // n_blocks - D * 4 - 56 < used <= 227 * 1024 // n_blocks
+    assert _cuda.choose_layout(RaggedArray(np.zeros((4, 30_000)), [0, 4]), device).tile == 0
+    values = np.zeros(8 * 64 + 1, np.float32)[1:].reshape(8, 64)
+    assert _cuda.choose_layout(RaggedArray(values, [0, 8]), device).width == 1  # begins between words
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
