@@ -3,6 +3,7 @@
 Used by `run.py --device cuda`. Figures are medians of interleaved rounds, each call waited for.
 """
 
+import gc
 import importlib.util
 import time
 
@@ -27,13 +28,30 @@ FITS_AT_ONCE = 12
 ALPHA = 1.0
 
 
+def release(device):
+    """Give back what the pools of CuPy and PyTorch hold of the GPU: neither can take what the other keeps."""
+    if device != "cuda":
+        return
+    import cupy
+
+    gc.collect()
+    cupy.get_default_memory_pool().free_all_blocks()
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        torch.cuda.empty_cache()
+
+
 def draw(n_tokens, D, length, dtype, device):
     """Draw spiked sequences of about so many tokens; return X, y and a name."""
+    release(device)
     n = int(n_tokens / np.mean(length))
     dataset = SLRDataset("spiked", D, signal=2.0, length=length, noise=0.3, random_state=0, device=device)
     X, y = dataset.sample(n)
     law = f"L = {length}" if np.ndim(length) == 0 else f"L in {length[0]} to {length[-1]}"
-    return X.astype(getattr(np, dtype)), y, f"{X.n_tokens:,} x {D} {dtype}, {law}"
+    X = X.astype(getattr(np, dtype))
+    release(device)
+    return X, y, f"{X.n_tokens:,} x {D} {dtype}, {law}"
 
 
 def interleave(tasks, wait, rounds):

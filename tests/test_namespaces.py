@@ -232,6 +232,8 @@ def test_bad_numbers_are_named(move, bad, message, monkeypatch):
         SoftmaxAttentionRegressor().fit(X, [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="X has 3 features, but SoftmaxAttentionRegressor is expecting 2"):
         SoftmaxAttentionRegressor().fit(move(np.eye(2)), [0.0, 1.0]).predict(move(np.ones((2, 3))))
+    with pytest.raises(ValueError, match=r"Found array with 0 feature\(s\)"):
+        SoftmaxAttentionRegressor().fit(move(np.ones((2, 0))), [0.0, 1.0])
     with pytest.raises(ValueError, match="Complex data not supported"):
         SoftmaxAttentionRegressor().fit(move(np.ones((2, 2), complex)), [0.0, 1.0])
 

@@ -50,7 +50,7 @@ class Layout(NamedTuple):
 
 
 def choose_layout(X, device, n_threads=_THREADS):
-    """Choose how the kernel runs on a device: two blocks on a multiprocessor, where their tiles are not small.
+    """Choose how the kernel runs on a device: two blocks on a multiprocessor unless their tiles are small.
 
     Returns
     -------

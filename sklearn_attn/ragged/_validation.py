@@ -307,7 +307,7 @@ def _check_buffer(values, dtype):
 def _check_foreign_buffer(values, dtype):
     """Give a buffer of another namespace a kept dtype, and CuPy's the layout that the kernels take."""
     xp = array_namespace(values)
-    if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")):
+    if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")) or not values.shape[1]:
         return _check_buffer(to_numpy(values), dtype)  # for its messages
     if hasattr(values, "detach"):  # a PyTorch tensor's history is not continued
         values = values.detach()
@@ -336,7 +336,7 @@ def _refuse_nonfinite(checked, X, ensure_finite):
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(values.sum()):
                 return
-    rows_per_block = max(1, (2**20 if on_host else _FOREIGN_BLOCK) // max(1, values.shape[1]))
+    rows_per_block = max(1, (2**20 if on_host else _FOREIGN_BLOCK) // values.shape[1])
     for start in range(0, values.shape[0], rows_per_block):
         block = values[start : min(start + rows_per_block, values.shape[0]), :]
         bad = xp.isinf(block) if ensure_finite == "allow-nan" else ~xp.isfinite(block)
