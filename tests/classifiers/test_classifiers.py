@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_attn import ErfAttentionClassifier, RaggedArray, SoftmaxAttentionClassifier
 from sklearn_attn.activations import get_activation
-from sklearn_attn.objective import _blocks, _cpu, _curvature
+from sklearn_attn.objective import _blocks, _cpu
 from sklearn_attn.preprocessing import SequencePooler, TokenTransformer
 
 
@@ -330,13 +330,14 @@ def test_long_sequences_and_threads_change_nothing(monkeypatch, draw_bags, K):
     X, y = draw_bags(60, K, seed=4)
     long = RaggedArray.from_list([*X, np.random.default_rng(0).standard_normal((3000, 5))])
     labels = np.append(y, 1)
-    monkeypatch.setattr(_cpu, "n_threads_for", lambda size, n_threads=None: 1)
+    assert _cpu.n_threads_for(long) == 1
     expected = SoftmaxAttentionClassifier(0.1, tol=1e-8).fit(long, labels)
     counts = []
-    for module in (_cpu, _blocks, _curvature):
-        monkeypatch.setattr(module, "n_threads_for", lambda size, n_threads=None: counts.append(3) or 3)
-        if hasattr(module, "_BLOCK_BYTES"):
-            monkeypatch.setattr(module, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(_cpu, "available_threads", lambda: counts.append(3) or 3)
+    monkeypatch.setattr(_cpu, "_MIN_SHARE", 1)
+    for module in (_cpu, _blocks):
+        monkeypatch.setattr(module, "_BLOCK_BYTES", 1)
+    assert _cpu.n_threads_for(long) == 3
     model = SoftmaxAttentionClassifier(0.1, tol=1e-8).fit(long, labels)
     assert counts
     np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-6)
