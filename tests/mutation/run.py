@@ -49,7 +49,7 @@ def why_equivalent(mutant):
     """Return the reason why no test should notice a mutant, or None."""
     for path, where, change, reason in EQUIVALENTS:
         if re.fullmatch(path, mutant.path) and re.search(where, f"{mutant.function} | {mutant.line}"):
-            if re.search(change, mutant.change):
+            if re.search(change, f"{mutant.change} | {mutant.number}"):
                 return reason
     return None
 

@@ -18,6 +18,7 @@ LENGTHS = {
 def small_pieces(monkeypatch):
     monkeypatch.setattr(_cpu, "_MIN_SIZE_PER_THREAD", 1)
     monkeypatch.setattr(_cpu, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(_moments, "_BLOCK_NUMBERS", 16)
 
 
 @pytest.mark.parametrize("D", [1, 7, 8, 19])
