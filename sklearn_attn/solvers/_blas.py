@@ -59,8 +59,8 @@ def _forget_other_threads():
 
 
 if hasattr(os, "register_at_fork"):
-    # Under the lock, so that no other thread has set limits that `_limit` does not know yet; reentrant, as what
-    # runs between two instructions of the thread that has it may fork.
+    # Under the lock, so that no other thread has set limits that `_limit` does not know yet; reentrant, as
+    # what runs between two instructions of the thread that has it may fork.
     os.register_at_fork(
         before=lambda: _lock.acquire(),
         after_in_parent=lambda: _lock.release(),

@@ -125,7 +125,11 @@ class _Server:
             said = (pipe.read() or b"").decode()
         if "budget" in job and outcome == "survived":
             self.items = _within(job["budget"], self.items, json.loads(said))
-            return {"outcome": outcome, "by": f"{len(self.items)} of {len(session.items)} tests", "seconds": job["budget"]}
+            return {
+                "outcome": outcome,
+                "by": f"{len(self.items)} of {len(session.items)} tests",
+                "seconds": job["budget"],
+            }
         return {"outcome": outcome, "by": said, "seconds": round(time.monotonic() - start, 2)}
 
 
@@ -229,8 +233,7 @@ def _wait(child, timeout):
 
 def main(log, *tests):
     """Answer jobs until there are no more."""
-    jobs = open(os.dup(0))
-    answers = open(os.dup(1), "w")
+    jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         _plain_python()
     sys.path.insert(0, os.getcwd())
@@ -238,7 +241,16 @@ def main(log, *tests):
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    options = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=short", "--capture=no", "-p", "no:hypothesispytest"]
+    options = [
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "--tb=short",
+        "--capture=no",
+        "-p",
+        "no:hypothesispytest",
+    ]
     sys.exit(pytest.main([*options, *tests], plugins=[_Server(jobs, answers, log)]))
 
 

@@ -188,7 +188,9 @@ def test_units_are_the_formula(problem, rng, name, fit_intercept):
         with build(data, name, alpha_key=alpha_key, alpha_value=alpha, **options) as objective:
             coordinates = objective.coordinates
         # the variance of what is constant is rounding, or its bound
-        np.testing.assert_allclose(np.delete(coordinates.unit, [2, 5]), np.delete(expected, [2, 5]), rtol=1e-11)
+        np.testing.assert_allclose(
+            np.delete(coordinates.unit, [2, 5]), np.delete(expected, [2, 5]), rtol=1e-11
+        )
         for place in (2, 5):
             assert 0.99 * expected[place] < coordinates.unit[place] <= 1.01 * expected[place]
         assert coordinates.size == len(expected)
@@ -203,9 +205,18 @@ def test_far_features_vary_by_less_than_a_thousandth_of_their_mean(problem, rng,
     share = np.repeat(weight / weight.sum() / X.lengths, X.lengths)
     spread -= share @ spread
     spread /= math.sqrt(share @ spread**2)
-    for mean, far in ((990.0, False), (1010.0, True), (-1010.0, True), (9.5e6, True), (1.05e7, False), (0.0, False)):
+    for mean, far in (
+        (990.0, False),
+        (1010.0, True),
+        (-1010.0, True),
+        (9.5e6, True),
+        (1.05e7, False),
+        (0.0, False),
+    ):
         values = np.stack([spread, mean + spread, 1e-3 * (mean + spread)], axis=1)
-        with build((RaggedArray(values, X.offsets), y, weight), name, fit_intercept=fit_intercept) as objective:
+        with build(
+            (RaggedArray(values, X.offsets), y, weight), name, fit_intercept=fit_intercept
+        ) as objective:
             found = objective.coordinates.far_features.tolist()
         can_be_centred = name == "softmax" and fit_intercept
         assert found == ([1, 2] if far and not can_be_centred else [])

@@ -98,7 +98,7 @@ def test_fields_have_their_means_and_variances(problem, name, x):
 @every_setting
 def test_averages_are_those_of_the_proximal_points(problem, name, x):
     x, activation = np.array(x), get_activation(name)
-    m_k, _, q_k, q_v, V_k, V_v = x
+    _, _, _, q_v, V_k, V_v = x
     L, N = int(problem.lengths[0]), _replica_map.N_REPLICATES
     draws = Draws(problem, L, 1.0, 64)
     averages = draws.averages(activation, x, True, 1e-8)
@@ -126,7 +126,9 @@ def test_averages_are_those_of_the_proximal_points(problem, name, x):
     if problem.task == "spiked":
         columns[0] = math.sqrt(problem.signal) * f_chi[:, 0]
     for column, numbers in columns.items():
-        np.testing.assert_allclose(averages[:, column], numbers.reshape(N, -1).mean(axis=1), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            averages[:, column], numbers.reshape(N, -1).mean(axis=1), rtol=1e-6, atol=1e-7
+        )
 
 
 @every_setting
@@ -159,22 +161,24 @@ def test_a_step_is_the_update_of_the_averages():
     replica_map = ReplicaMap(problem, get_activation(name), 4.0, 0.7, 0.5, 2**10)
     new = replica_map(np.array(x), search=True)
     a = 4.0 * replica_map._last_averages.mean(axis=0)
-    V = 1.0 / (a[4:6] + [0.7, 0.5])
+    V = 1.0 / (a[4:6] + np.array([0.7, 0.5]))
     expected = [*(a[0:2] * V), *((a[0:2] ** 2 + a[2:4]) * V**2), *V]
     np.testing.assert_allclose(new, expected, rtol=1e-12)
     assert replica_map.train_error == pytest.approx(a[6] / 4.0)
     replicates = replica_map.replicates()
     assert replicates.shape == (8, 6)
     a = 4.0 * replica_map._last_averages[3]
-    V = 1.0 / (a[4:6] + [0.7, 0.5])
-    np.testing.assert_allclose(replicates[3], [*(a[0:2] * V), *((a[0:2] ** 2 + a[2:4]) * V**2), *V], rtol=1e-12)
+    V = 1.0 / (a[4:6] + np.array([0.7, 0.5]))
+    np.testing.assert_allclose(
+        replicates[3], [*(a[0:2] * V), *((a[0:2] ** 2 + a[2:4]) * V**2), *V], rtol=1e-12
+    )
     # far from a fixed point V grows at most fourfold
     tiny = np.array([0.0, 0.0, 1.0, 1.0, 1e-3, 1e-3])
     assert np.all(replica_map(tiny)[4:] <= 4e-3 * (1.0 + 1e-12))
 
 
 def test_a_law_of_lengths_is_averaged_over():
-    problem, name, x = SETTINGS["max"]
+    _, name, x = SETTINGS["max"]
     mixed = SLRProblem("max", INF, (2, 3), 0.3)
     replica_map = ReplicaMap(mixed, get_activation(name), 4.0, 0.5, 0.5, 2**10)
     replica_map(np.array(x), search=True)
@@ -197,7 +201,9 @@ def test_free_coordinates():
     x = np.array([0.4, -3.0, 0.5, 9.7, 0.3, 4.0])
     u = _replica_solver.to_free(x)
     spread = np.array([0.5 - 0.16, 0.7])
-    np.testing.assert_allclose(u, [*np.arcsinh([0.4, -3.0]), *np.log(spread + 1e-6), *np.log([0.3, 4.0])], rtol=1e-12)
+    np.testing.assert_allclose(
+        u, [*np.arcsinh([0.4, -3.0]), *np.log(spread + 1e-6), *np.log([0.3, 4.0])], rtol=1e-12
+    )
     np.testing.assert_allclose(_replica_solver.from_free(u), x, rtol=1e-12)
     none = np.array([0.4, 1.0, 0.16, 1.0, 0.3, 4.0])  # no spread at all
     again = _replica_solver.from_free(_replica_solver.to_free(none))
