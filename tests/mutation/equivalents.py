@@ -164,4 +164,8 @@ EQUIVALENTS = [
         "A feature that is zero and has no penalty may have any unit.",
     ),
     ("objective/_coordinates.py", r"np.zeros\(K or 1\)", "1 -> 2", "The first of them is read."),
+    # _losses, _curvature
+    ("objective/_losses.py", r"rounding = ", r"abs\(mean\) -> \(mean\)", "It is squared where it is used."),
+    ("objective/_curvature.py", r"module \| (_BLOCK_NUMBERS|_MAX_SIZE)", "", _SPEED),
+    ("objective/_curvature.py", "blocks = cut_blocks", "^(?!.*offsets)", _SPEED),
 ]
