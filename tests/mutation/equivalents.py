@@ -168,4 +168,19 @@ EQUIVALENTS = [
     ("objective/_losses.py", r"rounding = ", r"abs\(mean\) -> \(mean\)", "It is squared where it is used."),
     ("objective/_curvature.py", r"module \| (_BLOCK_NUMBERS|_MAX_SIZE)", "", _SPEED),
     ("objective/_curvature.py", "blocks = cut_blocks", "^(?!.*offsets)", _SPEED),
+    # solvers
+    (
+        "solvers/_lbfgs.py",
+        r"module \| (_C1|_NOISE|_MAX_LINE_SEARCH|_EXPANSION|_GROWTH)",
+        r"^(?!- )",
+        "A choice of the line search: any number of this size finds the minimum.",
+    ),
+    (
+        "solvers/_lbfgs.py",
+        "outward",
+        r"1.0 -> 2.0|\) / \(outward|\) > \(0.0",
+        "The sign alone is read; where the slope is 0 the point has been taken.",
+    ),
+    ("solvers/_lbfgs.py", "point_value >", r"\) >= \(", _MEASURE),
+    ("solvers/_lbfgs.py", "square >= 0.0", r"\) > \(", _MEASURE),
 ]

@@ -95,14 +95,40 @@ def test_nothing_is_taken_where_nothing_is_lower():
     assert (points, taken) == ([], None)
 
 
-def test_values_that_differ_by_rounding_are_told_by_their_slopes():
-    # at 1e6 the last digit is 1e-10: the values say nothing, the slopes that 1 is the minimum
+@pytest.mark.parametrize("height", [1e6, -1e6])
+def test_values_that_differ_by_rounding_are_told_by_their_slopes(height):
+    # the last digit is 1e-10: 1e-9 more says nothing, but the slopes say that 1 is the minimum
     def rounded(t):
-        return 1e6 + round(1e-12 * (t - 1.0) ** 2 + 1e-9 * (t > 0.0), 8), 2e-12 * (t - 1.0)
+        return height + 1e-9 * (t > 0.0), 1e-9 * (t - 1.0)
 
-    _, taken = search(rounded, 1.9)
-    assert taken is not None
-    assert abs(rounded(taken)[1]) <= 0.9 * 2e-12
+    for function in (rounded, lambda t: (rounded(t)[0] + 1e-9 * (0.0 < t < 1.5), rounded(t)[1])):
+        points, taken = search(function, 1.95)
+        assert len(points) == 2
+        assert abs(rounded(taken)[1]) < 0.9e-9
+
+
+@pytest.mark.parametrize("height", [0.0, 1e6, -1e6])
+def test_a_higher_point_is_not_taken_though_it_is_level(height):
+    points, taken = search(lambda t: (height - 3 * t**3 + 5 * t**2 - t, -9 * t**2 + 10 * t - 1), 1.0)
+    assert points[0] == 1.0
+    assert taken < 0.25
+
+
+def test_a_point_that_is_hardly_lower_is_not_taken():
+    # at 1 the function is level and has fallen by half of what the first condition asks for
+    points, taken = search(
+        lambda t: (-0.9999 * t**3 + 1.99985 * t**2 - t, -2.9997 * t**2 + 3.9997 * t - 1), 1.0
+    )
+    assert points[0] == 1.0
+    assert taken < 0.5
+
+
+def test_a_slope_that_is_not_a_number_is_beyond_the_end():
+    points, taken = search(lambda t: (0.5 * (t - 0.04) ** 2, t - 0.04 if t < 0.5 else math.nan), 0.6)
+    np.testing.assert_allclose(points, [0.6, 0.06], rtol=1e-9)
+    assert taken == points[-1]
+    points, taken = search(lambda t: (-t if t < 0.5 else -math.inf, -1.0 + 9.0 * (t > 0.03)), 0.6)
+    assert taken is None or taken < 0.5
 
 
 def cubic(t):
@@ -137,3 +163,4 @@ def test_where_there_is_no_cubic():
     assert _interpolate((0.0, 0.0, -1.0), (2.0, -2.0, -1.0)) == pytest.approx(1.0)
     assert _interpolate((0.0, 0.0, -1.0), (2.0, -1.9, -1.0)) == pytest.approx(1.0)
     assert _interpolate((0.0, 0.0, -1.0), (2.0, -1.0, math.nan)) == pytest.approx(1.0)
+    assert _interpolate((0.0, 0.0, -1.0), (2.0, 1.0, 1e200)) == pytest.approx(1.0)  # overflows
