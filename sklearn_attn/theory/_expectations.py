@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri, softmax
+from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
 _SMALLEST_UNIFORM = 1e-16
@@ -117,8 +117,3 @@ def hidden_first(problem, chi_star, points):
     swapped[rows, location] = chi_star[:, 0]
     swapped[:, 0] = chi_star[rows, location]
     return swapped
-
-
-def normals_below(points, bound):
-    """Standard normals conditioned to lie below `bound`, from uniforms."""
-    return ndtri(np.maximum(points * ndtr(bound), _SMALLEST_UNIFORM))

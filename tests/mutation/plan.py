@@ -16,6 +16,7 @@ _OBJECTIVE = "tests/objective/test_objective.py"
 _CUDA = "tests/objective/test_cuda_pass.py"
 _MOMENTS = "tests/objective/test_moments.py"
 _SEQUENCES = "tests/objective/test_sequences.py"
+_SEARCH = "tests/solvers/test_line_search.py"
 _STEPS = "tests/solvers/test_lbfgs_steps.py"
 _LBFGS = "tests/solvers/test_lbfgs.py"
 _SGD = "tests/solvers/test_sgd.py"
@@ -26,12 +27,22 @@ _BAYES = "tests/theory/test_theory_bayes.py"
 _GAMP = "tests/theory/test_theory_gamp.py"
 _POPULATION = "tests/theory/test_theory_population.py"
 _DYNAMICS = "tests/theory/test_theory_sgd.py"
+_MAP = "tests/theory/test_theory_replica_map.py"
+_PARTS = "tests/theory/test_theory_proximal_steps.py"
+_SOLUTIONS = [
+    f"{_REPLICA}::test_{name}"
+    for name in (
+        "one_token_is_ridge_regression", "forms_of_init", "alpha_key", "offset", "fields_of_the_result",
+        "a_law_of_lengths", "the_noise_is_in_the_errors", "too_few_iterations", "max_iter_bounds_the_evaluations",
+        "both_warn_once_each", "low_penalties_warn", "the_error_estimate_is_the_spread_over_seeds",
+    )
+]  # fmt: skip
 _BAD_INPUT = "tests/theory/test_theory_bad_input.py"
 
 # Tests for a file's mutants as plain Python.
 NEAREST = {
     "activations.py": ["tests/test_activations.py"],
-    "_compiled.py": [_SEQUENCES, _KERNEL],
+    "_compiled.py": ["tests/test_compiled.py", _SEQUENCES, _KERNEL],
     "ragged/_segments.py": ["tests/ragged/test_segments.py"],
     "objective/_generic.py": [_OBJECTIVE, _LOSSES],
     "objective/_sequences.py": [_SEQUENCES, _KERNEL, _LOSSES],
@@ -40,7 +51,11 @@ NEAREST = {
     "objective/_multinomial.py": [_LOSSES],
     "objective/_batch.py": [_BATCH],
     "objective/_blocks.py": [_BATCH, _LOSSES],
-    "objective/_curvature.py": [_BATCH, _LOSSES],
+    "objective/_curvature.py": [
+        f"{_BATCH}::test_gauss_newton_is_the_curvature_where_residuals_vanish",
+        f"{_LOSSES}::test_gauss_newton_is_the_curvature_where_residuals_cancel",
+        f"{_BATCH}::test_the_cost_of_a_matrix_is_its_multiplications_over_those_of_a_pass",
+    ],
     "objective/_coordinates.py": [_OBJECTIVE, _LOSSES],
     "objective/_moments.py": [_MOMENTS],
     "objective/_token_products.py": ["tests/objective/test_token_products.py", _KERNEL],
@@ -49,21 +64,39 @@ NEAREST = {
     "objective/_cuda.py": [_CUDA],
     "objective/_cuda_pass.cu": [_CUDA],
     "solvers/_curvature_pairs.py": [_STEPS, _LBFGS],
-    "solvers/_lbfgs.py": [_STEPS, _LBFGS],
+    "solvers/_lbfgs.py": [_SEARCH, _STEPS, _LBFGS],
     "solvers/_lockstep.py": [_STEPS],
     "solvers/_sgd.py": [_SGD],
-    "theory/_sensitivity.py": [_REPLICA],
-    "theory/_stability.py": [_PROXIMAL, _REPLICA],
+    "theory/_sensitivity.py": [
+        f"{_MAP}::test_sensitivities_are_derivatives_of_the_proximal_point",
+        f"{_MAP}::test_a_point_that_is_no_minimum_has_no_sensitivity",
+    ],
+    "theory/_proximal.py": [
+        _PARTS,
+        f"{_PROXIMAL}::test_derivatives_of_the_loss_in_the_scores",
+        f"{_PROXIMAL}::test_derivatives_of_the_potential",
+        f"{_PROXIMAL}::test_hard_cases_of_the_global_minimum",
+    ],
+    "theory/_stability.py": [
+        f"{_PROXIMAL}::test_hessian_of_the_loss_in_scores_and_values",
+        f"{_REPLICA}::test_derivatives_of_the_fields_give_the_same_susceptibilities",
+    ],
+    "theory/_replica_map.py": [_MAP],
     "theory/_location.py": [_LOCATION],
-    "theory/_expectations.py": [_POPULATION, _BAYES],
+    "theory/_expectations.py": ["tests/theory/test_theory_expectations.py", _POPULATION],
     "theory/_overlaps.py": ["tests/theory/test_theory_overlaps.py"],
-    "theory/_proximal.py": [_PROXIMAL],
-    "theory/_replica_map.py": [_REPLICA],
-    "theory/_replica_solver.py": [_REPLICA],
-    "theory/_fixed_point.py": ["tests/theory/test_theory_fixed_point.py"],
-    "theory/bayes.py": [_BAYES],
+    "theory/bayes.py": [_BAYES, _BAD_INPUT],
+    "theory/sgd.py": [_DYNAMICS, _BAD_INPUT],
+    "theory/population.py": [_POPULATION, _BAD_INPUT],
     "theory/gamp.py": [_GAMP],
-    "theory/population.py": [_POPULATION],
-    "theory/sgd.py": [_DYNAMICS],
-    "theory/replica.py": [_REPLICA],
+    "theory/_fixed_point.py": ["tests/theory/test_theory_fixed_point.py"],
+    "theory/_replica_solver.py": [_MAP, *_SOLUTIONS],
+    "theory/replica.py": _SOLUTIONS,
 }
+
+# Files whose mutants are not in compiled code: their tests run it compiled.
+COMPILED = {
+    "theory/_stability.py", "theory/_replica_map.py", "theory/_expectations.py", "theory/_overlaps.py",
+    "theory/bayes.py", "theory/sgd.py", "theory/population.py", "theory/gamp.py", "theory/_fixed_point.py",
+    "theory/_replica_solver.py", "theory/replica.py",
+}  # fmt: skip

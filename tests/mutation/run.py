@@ -1,6 +1,6 @@
 """Break the package in one place after the other, and see which tests notice; see docs/development.md.
 
-    python tests/mutation/run.py [file ...] [--wide] [--redo] [--table]
+python tests/mutation/run.py [file ...] [--wide] [--redo] [--table]
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from equivalents import EQUIVALENTS
 from mutants import cuda_mutants, python_mutants
-from plan import NEAREST, SKIPPED
+from plan import COMPILED, NEAREST, SKIPPED
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -48,20 +48,19 @@ def mutants_of(path):
 def why_equivalent(mutant):
     """Return the reason why no test should notice a mutant, or None."""
     for path, where, change, reason in EQUIVALENTS:
-        if re.fullmatch(path, mutant.path) and re.search(where, f"{mutant.function} | {mutant.line}"):
-            if re.search(change, mutant.change):
-                return reason
+        place, what = f"{mutant.function} | {mutant.line}", f"{mutant.change} | {mutant.number}"
+        if re.fullmatch(path, mutant.path) and re.search(where, place) and re.search(change, what):
+            return reason
     return None
 
 
 class Worker:
     """A process that has collected some tests, and runs them for mutants."""
 
-    def __init__(self, folder, tests, log):
-        environment = dict(
-            os.environ, SCIPY_ARRAY_API="1", MPLBACKEND="Agg", OPENBLAS_NUM_THREADS="1", NUMBA_DISABLE_JIT="1",
-            NUMBA_CPU_FEATURES="",
-        )  # fmt: skip
+    def __init__(self, folder, tests, log, is_compiled):
+        environment = dict(os.environ, SCIPY_ARRAY_API="1", MPLBACKEND="Agg", OPENBLAS_NUM_THREADS="1")
+        if not is_compiled:
+            environment |= {"NUMBA_DISABLE_JIT": "1", "NUMBA_CPU_FEATURES": ""}
         environment.pop("PYTHONPATH", None)
         names = " and ".join(f"not {name}" for name in SKIPPED)
         self.process = subprocess.Popen(
@@ -97,7 +96,7 @@ def run_file(path, folder, results, redo, budget):
     todo = [m for m in todo if redo(results.found.get(m.name))]
     if not todo:
         return
-    worker = Worker(folder, NEAREST[path], folder / "log")
+    worker = Worker(folder, NEAREST[path], folder / "log", path in COMPILED)
     baseline = worker.ask(timeout=600, budget=budget)
     print(path, len(todo), "to run; without a fault:", baseline, flush=True)
     if baseline["outcome"] != "survived":
@@ -112,7 +111,9 @@ def run_file(path, folder, results, redo, budget):
             target.write_text(original)
         else:
             module = "sklearn_attn." + path[:-3].replace("/", ".")
-            answer = worker.ask(module=module, function=mutant.function, source=mutant.source, timeout=timeout)
+            answer = worker.ask(
+                module=module, function=mutant.function, source=mutant.source, timeout=timeout
+            )
         results.add(mutant.name, answer)
         if answer["outcome"] not in ("killed",):
             print(" ", answer["outcome"], "|", mutant.name, answer["by"], flush=True)
@@ -121,7 +122,10 @@ def run_file(path, folder, results, redo, budget):
 
 def table(results, paths):
     """Return a Markdown table of counts."""
-    rows = ["| file | mutants | killed | timed out | equivalent | survived | not run |", "|---|---|---|---|---|---|---|"]
+    rows = [
+        "| file | mutants | killed | timed out | equivalent | survived | not run |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for path in paths:
         counts = collections.Counter()
         for mutant in mutants_of(path):

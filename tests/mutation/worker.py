@@ -8,11 +8,13 @@ import ast
 import collections
 import contextlib
 import json
+import math
 import os
 import random
 import signal
 import sys
 import time
+import types
 
 import numba.extending
 import numpy as np
@@ -24,6 +26,8 @@ LANES = 4
 def _array_of(array, index, n):
     row, start = index if isinstance(index, tuple) else (None, index)
     numbers = array if row is None else array[row]
+    if start + min(n, LANES) > numbers.size:
+        raise IndexError("lanes beyond the end")
     return numbers[start : start + min(n, LANES)]
 
 
@@ -93,6 +97,10 @@ class _Server:
         _threads = sys.modules.get("sklearn_attn.objective._threads")
         if os.environ.get("NUMBA_DISABLE_JIT") == "1" and _threads is not None:
             _threads._PATIENCE = _threads._GRACE = 1
+            # the integer below NaN is no error to compiled code, and is not used
+            compiled = sys.modules["sklearn_attn._compiled"]
+            floor = {"floor": lambda x: 0 if x != x else math.floor(x)}
+            compiled.math = types.SimpleNamespace(**(vars(math) | floor))
         self.items = list(session.items)
         for line in self.jobs:
             self.answers.write(json.dumps(self._answer(session, json.loads(line))) + "\n")
@@ -117,7 +125,11 @@ class _Server:
             said = (pipe.read() or b"").decode()
         if "budget" in job and outcome == "survived":
             self.items = _within(job["budget"], self.items, json.loads(said))
-            return {"outcome": outcome, "by": f"{len(self.items)} of {len(session.items)} tests", "seconds": job["budget"]}
+            return {
+                "outcome": outcome,
+                "by": f"{len(self.items)} of {len(session.items)} tests",
+                "seconds": job["budget"],
+            }
         return {"outcome": outcome, "by": said, "seconds": round(time.monotonic() - start, 2)}
 
 
@@ -221,8 +233,7 @@ def _wait(child, timeout):
 
 def main(log, *tests):
     """Answer jobs until there are no more."""
-    jobs = open(os.dup(0))
-    answers = open(os.dup(1), "w")
+    jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         _plain_python()
     sys.path.insert(0, os.getcwd())
@@ -230,7 +241,16 @@ def main(log, *tests):
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    options = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=short", "--capture=no", "-p", "no:hypothesispytest"]
+    options = [
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "--tb=short",
+        "--capture=no",
+        "-p",
+        "no:hypothesispytest",
+    ]
     sys.exit(pytest.main([*options, *tests], plugins=[_Server(jobs, answers, log)]))
 
 

@@ -20,6 +20,7 @@ from sklearn_attn.objective import (
 )
 from sklearn_attn.objective._coordinates import activation_at
 from sklearn_attn.objective._generic_batch import GenericBatch
+from sklearn_attn.objective._losses import SQUARED_ERROR, MultinomialLogLoss
 from sklearn_attn.objective._objective import GenericForm
 from sklearn_attn.ragged import Segments
 
@@ -164,3 +165,29 @@ def test_the_matrix_keeps_to_its_threads(monkeypatch):
     )
     objective.gauss_newton(np.zeros(objective.n_parameters))
     assert asked == [1, 1]
+
+
+def test_the_pass_is_shared_where_there_is_a_kernel():
+    X, y, weights, *_ = problem(LENGTHS["mixed"])
+    softmax = ACTIVATIONS["softmax"]()
+    with _batch.shared_pass(X, y, weights, softmax) as kernel:
+        assert kernel.reads_at_once
+    strict = RaggedArray(array_api_strict.asarray(X.values), X.offsets)
+    with _batch.shared_pass(strict, y, weights, softmax) as kernel:
+        assert not kernel.reads_at_once
+
+
+@pytest.mark.parametrize("K", [None, 3])
+def test_the_cost_of_a_matrix_is_its_multiplications_over_those_of_a_pass(K):
+    X, *_ = problem(LENGTHS["mixed"], D=7)
+    loss = SQUARED_ERROR if K is None else MultinomialLogLoss(K)
+    size = 7 * (2 if K is None else K + 1)
+    rows = len(X) * (1 if K is None else K + 1)
+    products, factors = rows * size**2, size**3 / 3
+    expected = (products + factors) / (2 * X.n_tokens * size)
+    assert _curvature.curvature_cost(X, loss) == pytest.approx(expected, rel=1e-12)
+    for D, has_one in ((2800 // (2 if K is None else 4), True), (2801, False)):
+        wide = RaggedArray(np.zeros((1, D)), [0, 1])
+        assert np.isfinite(_curvature.curvature_cost(wide, loss)) == has_one
+    strict = RaggedArray(array_api_strict.asarray(X.values), X.offsets)
+    assert _curvature.curvature_cost(strict, loss) == np.inf

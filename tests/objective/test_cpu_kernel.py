@@ -157,6 +157,32 @@ def test_shares_cover_the_tokens_and_cut_long_sequences_only(lengths, n_threads)
             assert lengths[sequence] > 8
 
 
+def test_shares_are_equal_but_for_a_sequence_that_is_not_cut():
+    for lengths, uneven in ((np.array([301]), 1), (np.array([2, 1, 250]), 1), (np.full(90, 8), 8)):
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        for n_threads in (2, 3, 7):
+            shares = _cpu.split_tokens(offsets, n_threads, 8)
+            sizes = [stop - start for start, stop, _ in shares]
+            assert max(sizes) - min(sizes) <= 2 * uneven
+            if uneven == 8:  # as long as a block: still whole
+                assert all(start in offsets for start, _, _ in shares)
+
+
+def test_a_block_and_its_scratch_fill_half_of_a_cache():
+    for D, dtype in ((64, np.float64), (64, np.float32), (1000, np.float32), (10**5, np.float64)):
+        X = RaggedArray(np.zeros((2, D), dtype), [0, 2])
+        token_bytes = D * X.values.itemsize + 8 * 8  # and 7 rows of scratch, and a place
+        block = _cpu.block_tokens(X)
+        assert block == max(8, 2**18 // token_bytes)
+
+
+def test_threads_are_at_most_those_asked_for_and_have_enough_to_do(monkeypatch):
+    monkeypatch.setattr(_cpu, "available_threads", lambda: 5)
+    enough = 2**16
+    assert [_cpu.n_threads_for(size, 3) for size in (1, enough, 2 * enough, 9 * enough)] == [1, 1, 2, 3]
+    assert [_cpu.n_threads_for(size) for size in (1, 9 * enough)] == [1, 5]
+
+
 def test_no_thread_is_left_behind():
     X, y, weight, key, value = data(np.full(3000, 5), 50)
     before = threading.active_count()

@@ -122,10 +122,42 @@ def test_the_null_model_is_the_best_without_tokens(loss, fit_intercept, rng):
 
 
 @log_losses
-def test_a_class_without_weight_has_a_finite_null_model(loss, rng):
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_units_are_the_formula(loss, fit_intercept, rng):
+    (X, y, weight), _ = draw(loss, LENGTHS["mixed"], rng)
+    K = loss.n_outputs or 1
+    share = np.repeat(weight / weight.sum() / X.lengths, X.lengths)
+    mean, square = share @ X.values, share @ X.values**2
+    variance = square - mean**2
+    p = np.array([weight @ (y == c) / weight.sum() for c in (range(K) if K > 1 else [1])])
+    if not fit_intercept:
+        p = np.full(K, 1.0 / max(K, 2))
+    h = p * (1.0 - p)
+    key = math.sqrt(5) / np.sqrt(variance + 5 * 0.7 / weight.sum())
+    spread = variance if fit_intercept else square
+    value = math.sqrt(5) / np.sqrt(np.multiply.outer(h, spread) + 5 * 0.4 / weight.sum())
+    expected = [*key, *value.ravel(), *(1.0 / np.sqrt(h)) * fit_intercept][: 5 + 5 * K + K * fit_intercept]
+    with build((X, y, weight), "softmax", loss, fit_intercept=fit_intercept) as objective:
+        np.testing.assert_allclose(objective.coordinates.unit, expected, rtol=1e-11)
+        null = objective.coordinates.null_parameters(0.5)
+    assert null.offset == 0.5
+    logarithms = np.log(p) - (np.log(p).mean() if K > 1 else np.log1p(-p))
+    np.testing.assert_allclose(np.ravel(null.intercept), logarithms * fit_intercept, rtol=1e-12, atol=1e-15)
+    assert not null.key.any()
+    assert null.key.shape == (5,)
+    assert not null.value.any()
+    assert null.value.shape == ((5,) if K == 1 else (K, 5))
+    assert np.shape(null.intercept) == (() if K == 1 else (K,))
+
+
+@log_losses
+@pytest.mark.parametrize("missing", [0.0, 1.0])
+def test_a_class_without_weight_has_a_finite_null_model(loss, missing, rng):
     y, weight = targets(loss, 50, rng), np.ones(50)
-    weight[y == 1.0] = 0.0
-    assert np.isfinite(np.concatenate([np.ravel(part) for part in loss.null_model(y, weight, True)])).all()
+    weight[y == missing] = 0.0
+    null = loss.null_model(y, weight, True)
+    assert np.isfinite(np.concatenate([np.ravel(part) for part in null])).all()
+    assert np.min(null.curvature) == pytest.approx(1e-8, rel=1e-6)
 
 
 @log_losses

@@ -166,6 +166,63 @@ def test_coordinates_have_unit_curvature_at_uniform_attention(problem, name, fit
 
 
 @activations
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_units_are_the_formula(problem, rng, name, fit_intercept):
+    X, y, weight = problem
+    values = X.values * [0.3, 2.0, 1.0] + [1.0, -5.0, 0.0]
+    values[:, 2] = 4.0  # constant
+    share = np.repeat(weight / weight.sum() / X.lengths, X.lengths)
+    mean, square = share @ values, share @ values**2
+    variance = np.maximum(share @ (values - mean) ** 2, (1e-7 * mean) ** 2)
+    centred = fit_intercept and name in ("softmax", "softplus")
+    average = weight @ y / weight.sum() if fit_intercept else 0.0
+    s_y = math.sqrt(weight @ (y - average) ** 2 / weight.sum())
+    key_spread = variance if name == "softmax" else square
+    value_spread = variance if centred else square
+    options = {"fit_intercept": fit_intercept, "fit_offset": name == "erf"}
+    for alpha_key, alpha in ((0.7, 0.4), (0.0, 0.0)):
+        key = math.sqrt(3) / np.sqrt(key_spread + 3 * alpha_key / (weight.sum() * s_y**2))
+        value = math.sqrt(3) * s_y / np.sqrt(value_spread + 3 * alpha / weight.sum())
+        expected = [*key, *value, *[s_y] * fit_intercept, *[1.0] * (name == "erf")]
+        data = RaggedArray(values, X.offsets), y, weight
+        with build(data, name, alpha_key=alpha_key, alpha_value=alpha, **options) as objective:
+            coordinates = objective.coordinates
+        # the variance of what is constant is rounding, or its bound
+        np.testing.assert_allclose(
+            np.delete(coordinates.unit, [2, 5]), np.delete(expected, [2, 5]), rtol=1e-11
+        )
+        for place in (2, 5):
+            assert 0.99 * expected[place] < coordinates.unit[place] <= 1.01 * expected[place]
+        assert coordinates.size == len(expected)
+        np.testing.assert_allclose(coordinates.centre, centred * mean / math.sqrt(3), rtol=1e-12)
+
+
+@activations
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_far_features_vary_by_less_than_a_thousandth_of_their_mean(problem, rng, name, fit_intercept):
+    X, y, weight = problem
+    spread = rng.standard_normal(X.n_tokens)
+    share = np.repeat(weight / weight.sum() / X.lengths, X.lengths)
+    spread -= share @ spread
+    spread /= math.sqrt(share @ spread**2)
+    for mean, far in (
+        (990.0, False),
+        (1010.0, True),
+        (-1010.0, True),
+        (9.5e6, True),
+        (1.05e7, False),
+        (0.0, False),
+    ):
+        values = np.stack([spread, mean + spread, 1e-3 * (mean + spread)], axis=1)
+        with build(
+            (RaggedArray(values, X.offsets), y, weight), name, fit_intercept=fit_intercept
+        ) as objective:
+            found = objective.coordinates.far_features.tolist()
+        can_be_centred = name == "softmax" and fit_intercept
+        assert found == ([1, 2] if far and not can_be_centred else [])
+
+
+@activations
 def test_other_namespaces_agree(problem, parameters, name):
     X, y, weight = problem
     strict = RaggedArray(array_api_strict.asarray(X.values.copy()), X.offsets)
@@ -187,6 +244,12 @@ def test_project(ragged, rng):
     for X, (vector, i) in itertools.product((ragged, strict), ((key, 0), (value, 1))):
         result = np.asarray(project(X, key, value)[i])
         np.testing.assert_allclose(result, ragged.values @ vector / math.sqrt(3), rtol=1e-13)
+
+
+def test_a_small_variation_of_large_targets_is_their_scale(ragged, rng):
+    noise = rng.standard_normal(12)
+    with build((ragged, 1e6 + 1e-5 * noise, np.ones(12)), "softmax") as objective:
+        assert objective.coordinates.target_scale == pytest.approx(1e-5 * noise.std(), rel=1e-3)
 
 
 @pytest.mark.parametrize("constant", [0.0, 3.0, 0.1, 1e6 + 0.1, 1e-5, 1e59])

@@ -208,6 +208,78 @@ def test_another_metric_is_refused_elsewhere():
         curvature_pairs(elsewhere(np.zeros(2))).direction(elsewhere(np.ones(2)), lambda vector: vector)
 
 
+def test_pairs_without_positive_curvature_but_for_rounding_are_left_out():
+    for step, change, is_kept in (
+        (0.0, 0.0, False),
+        (1e-10, 1e8, False),  # 0.01 of a change of 1e16
+        (1e-9, 1e-8, True),
+        (1e-25, 1e-8, False),
+        (1e-23, 1e-8, True),
+    ):
+        pairs = CurvaturePairs(2, [(np.array([step, 0.0]), np.array([change, 0.0]))])
+        assert len(pairs) == is_kept, (step, change)
+
+
+@pytest.mark.parametrize(("n_parameters", "size"), [(10, 200), (10**5, 41), (2**20, 20)])
+def test_pairs_fill_64_megabytes_at_most_but_there_are_twenty(n_parameters, size):
+    assert CurvaturePairs(n_parameters)._scales.size == size
+
+
+def test_the_first_step_is_of_length_one_at_most():
+    flat, steep = np.full(12, 1e-3) + CENTRE, np.zeros(12)
+    for start in (flat, steep):
+        gradient = quadratic(start)[1]
+        norm = np.linalg.norm(gradient)
+        first = solve(quadratic, start, max_iter=1)[1][1]
+        np.testing.assert_allclose(first - start, -gradient * min(1.0, 1.0 / norm), rtol=1e-9)
+    assert np.linalg.norm(quadratic(flat * 0.5 + CENTRE * 0.5)[1]) < 1.0
+
+
+def test_known_curvature_gives_the_whole_first_step():
+    start = np.zeros(12)
+    gradient = quadratic(start)[1]
+    points = solve(quadratic, start, inverse=lambda vector: 0.3 * vector / SCALES, max_iter=1)[1]
+    np.testing.assert_allclose(points[1], start - 0.3 * gradient / SCALES, rtol=1e-12)
+    pairs = CurvaturePairs(12, [(np.ones(12), SCALES)])
+    points = solve(quadratic, start, pairs=pairs, max_iter=1)[1]
+    np.testing.assert_allclose(points[1], start + pairs.direction(gradient), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "inverse",
+    [lambda vector: -vector, lambda vector: np.roll(vector, 1) * np.tile([1.0, -1.0], 6)],
+    ids=["upwards", "across"],
+)
+def test_a_metric_that_does_not_point_down_is_dropped_at_once(inverse):
+    def sphere(x):
+        return 0.5 * float(x @ x), x
+
+    start = np.ones(12)
+    assert -inverse(-start) @ start <= 0.0  # exactly
+    plain, expected = solve(sphere, start, tol=1e-9)
+    result, points = solve(sphere, start, tol=1e-9, inverse=inverse)
+    assert len(points) == len(expected)
+    np.testing.assert_array_equal(result.params, plain.params)
+
+
+def test_renewals_come_after_so_many_iterations():
+    n_iter, asked = [0], []
+    solve(
+        quadratic,
+        np.zeros(12),
+        renewal=Renewal(4, lambda point: asked.append(n_iter[-1])),
+        callback=lambda n, *_: n_iter.append(n),
+    )
+    assert asked[:2] == [4, 10]  # and half as many more
+
+
+def test_messages_of_success():
+    assert solve(quadratic, np.zeros(12))[0].message == "converged"
+    assert solve(quadratic, CENTRE)[0].message == "the start is stationary"
+    result, _ = solve(lambda x: (0.5 * float(x @ x), x), np.array([0.25]), tol=0.25)  # at the tolerance
+    assert (result.converged, result.n_iter, result.message) == (True, 0, "the start is stationary")
+
+
 def test_lockstep_gives_what_each_gives_alone_and_drops_the_finished():
     functions = list(STARTS)
     alone = [solve(function, STARTS[function], tol=1e-6) for function in functions]

@@ -100,7 +100,7 @@ def test_few_newton_steps_suffice(monkeypatch):
         L, kind, normalised = 3, ACTIVATION_CODES[name], ACTIVATIONS[name].normalised
         point = chi + 1e-2 * np.array([1.0, -1.0, 0.5])
         for _ in range(3):
-            y, w, o, V_k, V_v = sample
+            _, w, o, V_k, V_v = sample
             sigma, slope, gradient, H = np.empty(L), np.empty(L), np.empty(L), np.empty((L, L))
             _proximal._weights(kind, normalised, OFFSET, point, sigma, slope)
             np.testing.assert_allclose(sigma, weights(name, point, OFFSET), rtol=1e-12)
@@ -123,7 +123,9 @@ def test_factors_and_their_solutions(L):
     H, gradient, shift = A + A.T, rng.standard_normal(L), 10.0
     factor, step = np.zeros((L, L)), np.empty(L)
     assert factorise_shifted(H, shift, factor)
-    np.testing.assert_allclose(np.tril(factor) @ np.tril(factor).T, H + shift * np.eye(L), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        np.tril(factor) @ np.tril(factor).T, H + shift * np.eye(L), rtol=1e-12, atol=1e-13
+    )
     solve_factorised(factor, gradient, step)
     np.testing.assert_allclose((H + shift * np.eye(L)) @ step, -gradient, rtol=1e-11, atol=1e-12)
     lowest = np.linalg.eigvalsh(H)[0]
