@@ -77,7 +77,7 @@ def to_numpy(x):
     """
     if is_numpy_array(x):
         return x
-    if is_cupy_array(x):
+    if is_cupy_array(x):  # pragma: no cover - a GPU is needed
         return x.get()
     if hasattr(x, "detach"):  # a PyTorch tensor, on any device and in any graph
         return x.detach().cpu().numpy()
@@ -114,7 +114,7 @@ def to_device(x, name):
         import cupy
     except ImportError as error:
         raise ImportError("Arrays on a GPU need CuPy: pip install 'sklearn_attn[gpu]'.") from error
-    return cupy.asarray(x if is_cupy_array(x) else to_numpy(x))
+    return cupy.asarray(x if is_cupy_array(x) else to_numpy(x))  # pragma: no cover - a GPU is needed
 
 
 def erf(x):
@@ -133,7 +133,7 @@ def erf(x):
     """
     if is_numpy_array(x):
         return special.erf(x)
-    if is_cupy_array(x):
+    if is_cupy_array(x):  # pragma: no cover - a GPU is needed
         from cupyx.scipy.special import erf as cupy_erf
 
         return cupy_erf(x)
@@ -145,7 +145,7 @@ def erf(x):
     return xp.reshape(xp.asarray(values, dtype=x.dtype, device=device(x)), x.shape)
 
 
-class CudaDevice:
+class CudaDevice:  # pragma: no cover - a GPU is needed
     """The GPU that holds an array, and compiled kernels on it.
 
     Parameters
