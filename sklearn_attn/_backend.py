@@ -84,7 +84,7 @@ def to_numpy(x):
         return x
     if isinstance(x, float | int | list | tuple):
         return np.asarray(x)
-    if is_cupy_array(x):
+    if is_cupy_array(x):  # pragma: no cover - a GPU is needed
         return x.get()
     if hasattr(x, "detach"):  # a PyTorch tensor, on any device and in any graph
         return x.detach().cpu().numpy()
@@ -134,7 +134,8 @@ def to_device(x, name):
     check_device(name)
     if name == "cpu":
         return to_numpy(x)
-    return _import_cupy().asarray(x if is_cupy_array(x) else to_numpy(x))
+    cupy = _import_cupy()
+    return cupy.asarray(x if is_cupy_array(x) else to_numpy(x))  # pragma: no cover - a GPU is needed
 
 
 def check_device(name):
@@ -148,7 +149,7 @@ def _import_cupy():
         import cupy
     except ImportError as error:
         raise ImportError("Arrays on a GPU need CuPy: pip install 'sklearn_attn[gpu]'.") from error
-    return cupy
+    return cupy  # pragma: no cover - a GPU is needed
 
 
 def norm(x):
@@ -198,7 +199,7 @@ def erf(x):
     """
     if is_numpy_array(x):
         return special.erf(x)
-    if is_cupy_array(x):
+    if is_cupy_array(x):  # pragma: no cover - a GPU is needed
         from cupyx.scipy.special import erf as cupy_erf
 
         return cupy_erf(x)
@@ -210,7 +211,7 @@ def erf(x):
     return xp.reshape(xp.asarray(values, dtype=x.dtype, device=device(x)), x.shape)
 
 
-class CudaStream:
+class CudaStream:  # pragma: no cover - a GPU is needed
     """Random numbers that are drawn on the current GPU.
 
     Parameters
@@ -240,7 +241,7 @@ class CudaStream:
         return -self._log(self._generator.standard_exponential(size))
 
 
-class CudaDevice:
+class CudaDevice:  # pragma: no cover - a GPU is needed
     """The GPU that holds an array, and compiled kernels on it.
 
     Parameters

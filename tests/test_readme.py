@@ -1,6 +1,7 @@
 """The README's snippet runs, is as short as it says, and shows what it promises."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,15 @@ def test_the_snippet_of_the_theory_prints_what_it_says(text, capsys):
 def test_both_commands_are_there(text):
     assert 'pip install ".[plot]" && python examples/quickstart.py' in text
     assert 'pip install ".[test]" && pytest' in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_versions_are_those_of_the_package(text, page):
+    with (README.parent / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    bounds = dict(requirement.split(">=") for requirement in project["dependencies"])
+    bounds["Python"] = project["requires-python"].removeprefix(">=")
+    said = re.sub(r"\s+", " ", (README.parent / page).read_text(encoding="utf-8"))
+    for name, label in {"Python": "Python", "numpy": "NumPy", "scipy": "SciPy", "numba": "Numba"}.items():
+        assert f"{label} {bounds[name]} " in said or f"{label} {bounds[name]}," in said, label
+    assert f"scikit-learn {bounds['scikit-learn']} " in said

@@ -24,7 +24,7 @@ def _compile_as_float64(X, start, stop, tokens):
     if X.dtype == types.float64:
         return lambda X, start, stop, tokens: X[start:stop]
 
-    def copy(X, start, stop, tokens):
+    def copy(X, start, stop, tokens):  # pragma: no cover - exists in compiled form only
         for i in range(stop - start):
             for j in range(X.shape[1]):
                 tokens[i, j] = X[start + i, j]

@@ -8,7 +8,7 @@ try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 
     EXTRA_FRAMES = 1  # that `with_callbacks` puts between a caller and the method
-except ImportError:
+except ImportError:  # pragma: no cover - for scikit-learn before 1.9, which `.ci/versions oldest` tests
     EXTRA_FRAMES = 0
 
     class CallbackSupportMixin:

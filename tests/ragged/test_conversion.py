@@ -133,3 +133,49 @@ def test_from_groups_refuses_a_missing_label(missing):
         RaggedArray.from_groups(np.zeros((3, 1)), missing)
     with pytest.raises(ValueError, match="one label per token"):
         RaggedArray.from_groups(np.zeros((4, 1)), [1, 2, 3])
+
+
+def column_of(*values):
+    """An object column (n, 1)."""
+    column = np.empty((len(values), 1), dtype=object)
+    column[:, 0] = values
+    return column
+
+
+def test_from_list_takes_a_column_and_no_other_table(sequences):
+    assert_holds(RaggedArray.from_list(column_of(*sequences)), sequences)
+    with pytest.raises(ValueError, match=r"got one array of shape \(2, 3\); for a single"):
+        RaggedArray.from_list(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ([], r"X\[1\] is empty and has no feature axis"),
+        (5.0, r"X\[1\] is of type float"),
+        ([1.0, 2.0, 3.0], r"X\[1\] has shape \(3,\); tokens of one feature need a second axis"),
+        ([[1.0, 2.0, 3.0], [1.0]], r"X\[1\] is not an \(L, D\) array: its rows differ in length"),
+    ],
+)
+def test_from_list_names_the_sequence_at_fault(sequences, bad, message):
+    with pytest.raises(ValueError, match=message):
+        RaggedArray.from_list([sequences[0], bad])
+
+
+def test_frames_must_name_the_same_columns():
+    frames = [pd.DataFrame(np.ones((2, 2)), columns=list(names)) for names in ("ab", "ab", "ac")]
+    assert len(RaggedArray.from_list(frames[:2])) == 2
+    with pytest.raises(ValueError, match=r"Column 1 of X\[2\] is 'c', but that of X\[0\] is 'b'"):
+        RaggedArray.from_list(frames)
+
+
+def test_from_flat_names_rows_of_unequal_length():
+    with pytest.raises(ValueError, match="its rows differ in length"):
+        RaggedArray.from_flat([[1.0, 2.0], [3.0]], lengths=[2])
+
+
+def test_from_groups_refuses_labels_that_cannot_be_sorted():
+    with pytest.raises(TypeError, match="groups mixes labels of different types"):
+        RaggedArray.from_groups(np.ones((2, 1)), np.array([1, "a"], dtype=object))
+    with pytest.raises(ValueError, match=r"groups\[1\] is missing"):
+        RaggedArray.from_groups(np.ones((2, 1)), np.array(["a", pd.NA], dtype=object))

@@ -207,6 +207,30 @@ class TestArrowSelections:
             check_ragged([pa.array([[1.0, 2.0]])[0]])
 
 
+class TestArrowExtensions:
+    @pytest.fixture(autouse=True)
+    def pa(self):
+        return pytest.importorskip("pyarrow")
+
+    def test_a_type_of_the_users_is_what_it_stores(self, pa):
+        class Embeddings(pa.ExtensionType):
+            def __init__(self, storage):
+                super().__init__(storage, "tests.embeddings")
+
+            def __arrow_ext_serialize__(self):
+                return b""
+
+        stored = pa.array(nested())
+        assert_is(RaggedArray.from_arrow(pa.ExtensionArray.from_storage(Embeddings(stored.type), stored)))
+
+    @pytest.mark.parametrize(
+        ("lists", "message"), [([[], []], "Found no tokens"), ([[[], []]], "hold no numbers")]
+    )
+    def test_nothing_in_the_lists(self, pa, lists, message):
+        with pytest.raises(ValueError, match=message):
+            RaggedArray.from_arrow(pa.array(lists, pa.list_(pa.list_(pa.float64()))))
+
+
 class TestPolars:
     @pytest.fixture(autouse=True)
     def pl(self):
@@ -242,6 +266,7 @@ class TestPolars:
             X = RaggedArray.from_polars(pl.Series(values.tolist(), dtype=kind))
             np.testing.assert_array_equal(X.to_padded(), values)
         assert_is(RaggedArray.from_polars(pl.DataFrame({"x": nested()})))
+        assert_is(check_ragged(pl.DataFrame({"x": nested()})))
         with pytest.raises(TypeError, match="got DataFrame; pass one of its columns"):
             RaggedArray.from_polars(pl.DataFrame({"x": nested(), "y": [1, 2, 3, 4]}))
 

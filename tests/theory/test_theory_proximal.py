@@ -9,6 +9,7 @@ from sklearn_attn.activations import ACTIVATIONS, get_activation
 from sklearn_attn.problems import SLRProblem
 from sklearn_attn.theory._proximal import _value, _weights, loss_derivatives, potential_derivatives, proximal
 from sklearn_attn.theory._replica_map import ReplicaMap
+from sklearn_attn.theory._sensitivity import sensitivities
 from sklearn_attn.theory._stability import loss_hessian
 
 
@@ -196,3 +197,40 @@ def test_hessian_of_the_loss_in_scores_and_values(name):
     )
     assert H.shape == (1, 2 * L, 2 * L)
     np.testing.assert_allclose(H[0], differences, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("L", [1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_sensitivities_of_the_point_to_its_fields(name, L):
+    V_k, V_v, h = 0.6, 1.3, 1e-5
+    offset = -0.6 if name == "erf" else 0.0
+    y, w, o = fields(np.random.default_rng(1), 40, L)
+    chi, sigma, lam = solve(name, y, w, o, V_k, V_v, offset=offset, tol=1e-12)
+    out = np.full((len(y), 3), np.nan)
+    kind, normalised = ACTIVATION_CODES[name], ACTIVATIONS[name].normalised
+    sensitivities(kind, normalised, offset, w, V_k, V_v, chi, sigma, lam, 0, len(y), out)
+
+    def functions(y, w, o):  # f_chi and f_z at the minimum that the point moves to
+        moved, sigma, lam = solve(name, y, w, o, V_k, V_v, search=False, start=chi, offset=offset, tol=1e-12)
+        return (moved - o) / V_k, lam[:, None] * sigma
+
+    expected = np.zeros_like(out)
+    for token in range(L):
+        step = h * np.eye(L)[token]
+        ups, downs = functions(y, w, o + step), functions(y, w, o - step)
+        expected[:, 0] += (ups[0] - downs[0])[:, token] / (2 * h)
+        ups, downs = functions(y, w + step, o), functions(y, w - step, o)
+        expected[:, 1] += (ups[1] - downs[1])[:, token] / (2 * h)
+    ups, downs = functions(y + h, w, o), functions(y - h, w, o)
+    expected[:, 2] = (ups[1] - downs[1])[:, 0] / (2 * h)
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_no_sensitivities_where_the_point_is_no_minimum():
+    # linear attention on one token with a = w + 2 V_v lam sigma = 0: the curvature is 1 / V_k - lam^2 V_v = -3
+    chi, w, lam = np.zeros((1, 1)), np.array([[-4.0]]), np.array([2.0])
+    out = np.full((1, 3), np.nan)
+    sensitivities(ACTIVATION_CODES["linear"], False, 0.0, w, 1.0, 1.0, chi, chi + 1.0, lam, 0, 1, out)
+    assert not out.any()
+    sensitivities(ACTIVATION_CODES["linear"], False, 0.0, w, 0.1, 1.0, chi, chi + 1.0, lam, 0, 1, out)
+    assert out.all()
