@@ -51,6 +51,7 @@ NEAREST = {
     "objective/_multinomial.py": [_LOSSES],
     "objective/_batch.py": [_BATCH],
     "objective/_blocks.py": [_BATCH, _LOSSES],
+    "objective/_generic_batch.py": [_BATCH],
     "objective/_curvature.py": [
         f"{_BATCH}::test_gauss_newton_is_the_curvature_where_residuals_vanish",
         f"{_LOSSES}::test_gauss_newton_is_the_curvature_where_residuals_cancel",
@@ -64,6 +65,7 @@ NEAREST = {
     "objective/_cuda.py": [_CUDA],
     "objective/_cuda_pass.cu": [_CUDA],
     "solvers/_curvature_pairs.py": [_STEPS, _LBFGS],
+    "solvers/_array_pairs.py": [_STEPS],
     "solvers/_lbfgs.py": [_SEARCH, _STEPS, _LBFGS],
     "solvers/_lockstep.py": [_STEPS],
     "solvers/_sgd.py": [_SGD],

@@ -6,6 +6,7 @@ import threading
 import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -178,9 +179,16 @@ def test_a_block_and_its_scratch_fill_half_of_a_cache():
 
 def test_threads_are_at_most_those_asked_for_and_have_enough_to_do(monkeypatch):
     monkeypatch.setattr(_cpu, "available_threads", lambda: 5)
-    enough = 2**16
-    assert [_cpu.n_threads_for(size, 3) for size in (1, enough, 2 * enough, 9 * enough)] == [1, 1, 2, 3]
-    assert [_cpu.n_threads_for(size) for size in (1, 9 * enough)] == [1, 5]
+
+    def sized(shares, n_tokens=10**9):
+        return SimpleNamespace(values=SimpleNamespace(size=int(shares * 2**17)), n_tokens=n_tokens)
+
+    sizes = [sized(shares) for shares in (1e-5, 1, 1.99, 2, 5, 6, 11, 13, 40, 48, 1000)]
+    assert [_cpu.n_shares_for(X) for X in sizes] == [1, 1, 1, 2, 4, 6, 6, 12, 24, 48, 48]
+    assert [_cpu.n_shares_for(sized(1000, n), 100) for n in (99, 200, 1300)] == [1, 2, 12]
+    assert [_cpu.n_threads_for(X, 3) for X in sizes[:5]] == [1, 1, 1, 2, 3]
+    assert [_cpu.n_threads_for(X) for X in (sized(1), sized(9))] == [1, 5]
+    assert _cpu.n_threads_for(sized(9, 250), 4, least_tokens=100) == 2
 
 
 def test_no_thread_is_left_behind():
