@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -41,7 +43,7 @@ def test_scalar_forms_are_those_of_the_activations(name):
 
 @pytest.mark.parametrize(
     ("numba_says", "omp_says", "expected"),
-    [(None, None, 8), (None, "3", 3), (None, "16", 8), (None, "3,1", 3), ("8", "1", 8)]
+    [(None, None, 8), (None, "3", 3), (None, "16", 8), (None, "1", 1), (None, "3,1", 3), ("8", "1", 8)]
     + [(None, omp, 8) for omp in ("", "0", "many", "-1")],
 )
 def test_threads_are_those_that_the_environment_allows(monkeypatch, numba_says, omp_says, expected):
@@ -69,6 +71,27 @@ def test_threads_times_workers_are_at_most_the_cores(monkeypatch, backend, n_job
     threads = Parallel(n_jobs, backend=backend)(delayed(available_threads)() for _ in range(8))
     assert max(threads) <= max(1, cores // n_jobs)
     assert available_threads() == cores
+
+
+@pytest.mark.parametrize("variable", [None, "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "SOMETHING_ELSE"])
+@pytest.mark.parametrize("thread", ["main", "another"])
+@pytest.mark.parametrize("nesting_level", [0, 1])
+def test_workers_that_nobody_limits_have_one_thread(monkeypatch, variable, thread, nesting_level):
+    """A process of joblib is limited by a variable, a thread of its by nothing."""
+    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    if variable is not None:
+        monkeypatch.setenv(variable, "8")
+    monkeypatch.setattr(numba, "get_num_threads", lambda: 8)
+    backend = SimpleNamespace(nesting_level=nesting_level)
+    monkeypatch.setattr(_compiled, "get_active_backend", lambda: (backend, None))
+    if thread == "main":
+        n_threads = available_threads()
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            n_threads = pool.submit(available_threads).result()
+    limited = thread == "main" and variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
+    assert n_threads == (8 if nesting_level == 0 or limited else 1)
 
 
 def test_one_job_has_all_threads():

@@ -38,3 +38,31 @@ def test_against_loops(lengths, xp, rng):
     )
     actual = segments.spread(xp.asarray(per_sequence))
     np.testing.assert_array_equal(np.asarray(actual), np.repeat(per_sequence, lengths))
+
+
+@pytest.mark.parametrize("xp", [np, array_api_strict], ids=["numpy", "strict"])
+@pytest.mark.parametrize("before", [(3,), (2, 4)])
+def test_axes_before_that_of_the_tokens_are_left_as_they_are(before, xp, rng):
+    lengths = LENGTHS["mixed"]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    x, per_sequence = (
+        rng.standard_normal((*before, offsets[-1])),
+        rng.standard_normal((*before, lengths.size)),
+    )
+    segments = Segments(offsets, xp.asarray(x))
+    rows = [np.s_[place] for place in np.ndindex(before)]
+    for result, alone in [
+        (segments.sum(xp.asarray(x)), lambda row: segments.sum(xp.asarray(x[row]))),
+        (
+            segments.spread(xp.asarray(per_sequence)),
+            lambda row: segments.spread(xp.asarray(per_sequence[row])),
+        ),
+        (
+            segments.map(lambda a: a / xp.max(a, axis=-1, keepdims=True), xp.asarray(x)),
+            lambda row: segments.map(lambda a: a / xp.max(a, axis=-1, keepdims=True), xp.asarray(x[row])),
+        ),
+    ]:
+        result = np.asarray(result)
+        assert result.shape[:-1] == before
+        for row in rows:
+            np.testing.assert_allclose(result[row], np.asarray(alone(row)), rtol=1e-13)
