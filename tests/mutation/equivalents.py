@@ -26,6 +26,7 @@ EQUIVALENTS = [
         r">= (0|\(0\)) -> .* > |>= 0 -> ",
         "At 0 the decay is 1.",
     ),
+    ("objective/_losses.py", "_NEGLIGIBLE", "1.5e-280", "A bound near the end of float64, not to a digit."),
     ("_compiled.py", "LOSS_CODES", "1 -> 2|2 -> 3", "Names for compiled code, which asks for 0 alone."),
     (
         "_compiled.py",

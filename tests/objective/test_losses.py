@@ -303,3 +303,18 @@ def test_all_values_are_projected(ragged, rng):
         scores, token_values = project(ragged, key, values)
         np.testing.assert_allclose(scores, ragged.values @ key / math.sqrt(3), rtol=1e-13)
         np.testing.assert_allclose(token_values, ragged.values @ values.T / math.sqrt(3), rtol=1e-12)
+
+
+def test_units_of_the_squared_error_do_not_depend_on_the_size_of_weights(rng):
+    y, weight = 1e9 * rng.standard_normal(20), rng.random(20)
+    expected = SQUARED_ERROR.null_model(y, weight, True)
+    for size in (1e-290, 1e290):  # products with y overflow, or vanish
+        np.testing.assert_allclose(SQUARED_ERROR.null_model(y, size * weight, True), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("K", [3, 4, 7])
+def test_without_an_intercept_all_classes_have_the_curvature_of_equal_shares(K):
+    loss = MultinomialLogLoss(K)
+    null = loss.null_model(np.arange(K).astype(float), np.arange(1.0, K + 1), False)
+    np.testing.assert_allclose(null[2], (K - 1) / K**2, rtol=1e-14)
+    np.testing.assert_array_equal(null[0], 0.0)
