@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
@@ -41,7 +42,7 @@ def test_scalar_forms_are_those_of_the_activations(name):
 
 @pytest.mark.parametrize(
     ("numba_says", "omp_says", "expected"),
-    [(None, None, 8), (None, "3", 3), (None, "16", 8), (None, "3,1", 3), ("8", "1", 8)]
+    [(None, None, 8), (None, "3", 3), (None, "16", 8), (None, "3,1", 3), (None, "1", 1), ("8", "1", 8)]
     + [(None, omp, 8) for omp in ("", "0", "many", "-1")],
 )
 def test_threads_are_those_that_the_environment_allows(monkeypatch, numba_says, omp_says, expected):
@@ -51,6 +52,34 @@ def test_threads_are_those_that_the_environment_allows(monkeypatch, numba_says, 
         if value is not None:
             monkeypatch.setenv(name, value)
     assert available_threads() == expected
+
+
+@pytest.mark.parametrize(
+    ("level", "names", "in_main_thread", "expected"),
+    [
+        (0, (), True, 8),
+        (1, (), True, 1),
+        (1, ("NUMBA_NUM_THREADS",), True, 8),
+        (1, ("OMP_NUM_THREADS",), True, 5),
+        (1, ("OMP_NUM_THREADS",), False, 1),
+        (0, ("OMP_NUM_THREADS",), False, 5),
+    ],
+)
+def test_a_worker_that_nothing_limits_has_one_thread(monkeypatch, level, names, in_main_thread, expected):
+    class Backend:
+        nesting_level = level
+
+    monkeypatch.setattr(numba, "get_num_threads", lambda: 8)
+    monkeypatch.setattr(_compiled, "get_active_backend", lambda: (Backend, 2))
+    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    for name in names:
+        monkeypatch.setenv(name, "5")
+    if in_main_thread:
+        assert available_threads() == expected
+    else:
+        with ThreadPoolExecutor(1) as executor:
+            assert executor.submit(available_threads).result() == expected
 
 
 @pytest.mark.parametrize(

@@ -300,3 +300,13 @@ def test_all_values_are_projected(ragged, rng):
         scores, token_values = project(ragged, key, values)
         np.testing.assert_allclose(scores, ragged.values @ key / math.sqrt(3), rtol=1e-13)
         np.testing.assert_allclose(token_values, ragged.values @ values.T / math.sqrt(3), rtol=1e-12)
+
+
+def test_the_curvature_along_a_rise_of_all_classes(rng):
+    loss = MultinomialLogLoss(3)
+    (X, y, weight), parameters = draw(loss, LENGTHS["mixed"], rng)
+    with build((X, y, weight), "softmax", loss) as objective:
+        matrix = objective.gauss_newton_matrix(parameters)
+    together = np.zeros(len(matrix))
+    together[-3:] = 1.0
+    assert together @ matrix @ together == pytest.approx(2.0 * weight.sum(), rel=1e-10)
