@@ -318,3 +318,13 @@ def test_without_an_intercept_all_classes_have_the_curvature_of_equal_shares(K):
     null = loss.null_model(np.arange(K).astype(float), np.arange(1.0, K + 1), False)
     np.testing.assert_allclose(null[2], (K - 1) / K**2, rtol=1e-14)
     np.testing.assert_array_equal(null[0], 0.0)
+
+
+def test_the_curvature_along_a_rise_of_all_classes(rng):
+    loss = MultinomialLogLoss(3)
+    (X, y, weight), parameters = draw(loss, LENGTHS["mixed"], rng)
+    with build((X, y, weight), "softmax", loss) as objective:
+        matrix = objective.gauss_newton_matrix(parameters)
+    together = np.zeros(len(matrix))
+    together[-3:] = 1.0
+    assert together @ matrix @ together == pytest.approx(2.0 * weight.sum(), rel=1e-10)

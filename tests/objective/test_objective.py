@@ -9,7 +9,7 @@ import pytest
 
 from sklearn_attn import RaggedArray
 from sklearn_attn.activations import ACTIVATIONS
-from sklearn_attn.objective import AttentionObjective, AttentionParameters, _generic, project
+from sklearn_attn.objective import AttentionObjective, AttentionParameters, _generic, _losses, project
 
 activations = pytest.mark.parametrize("name", ACTIVATIONS)
 backends = pytest.mark.parametrize("backend", ["cpu", "generic"])
@@ -285,3 +285,58 @@ def test_zero_weight_sequences_do_not_set_the_scale(ragged):
         build((RaggedArray(values, ragged.offsets), y, weight), "softmax") as b,
     ):
         np.testing.assert_allclose(a.unpack(np.ones(7)).key, b.unpack(np.ones(7)).key, rtol=1e-14)
+
+
+def test_passes_are_counted(problem, parameters):
+    X, _, weight = problem
+    with build(problem, "softmax") as objective:
+        assert objective.n_passes == 1  # for the moments
+        objective.evaluate(parameters)
+        assert objective.n_passes == 2
+        objective.gauss_newton(np.full(7, 0.1))
+        assert objective.n_passes == 4
+    share = np.repeat(weight / weight.sum() / X.lengths, X.lengths)
+    known = share @ X.values, share @ X.values**2
+    with build(problem, "softmax", token_moments=known) as objective:
+        assert objective.n_passes == 0
+
+
+def test_weights_are_ones_by_default(problem, parameters):
+    X, y, _ = problem
+    with build((X, y, None), "softmax") as default, build((X, y, np.ones(12)), "softmax") as ones:
+        assert default.evaluate(parameters)[0] == ones.evaluate(parameters)[0] > 1.0
+
+
+@activations
+def test_the_gradient_of_a_batch_is_that_of_its_sequences(problem, parameters, name):
+    X, y, weight = problem
+    batch = np.array([3, 0, 7])
+    with build(problem, name) as objective:
+        actual = objective.batch_gradient(batch, parameters)
+    with build((X[batch], y[batch], weight[batch]), name, alpha_key=0.0, alpha_value=0.0) as objective:
+        expected = objective.evaluate(parameters)[1]
+    for part, reference in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(part, reference, rtol=1e-10, atol=1e-13)
+
+
+@activations
+def test_what_has_a_kernel_runs_by_it(problem, name):
+    with build(problem, name) as objective:
+        assert objective.backend == "cpu"
+
+
+def test_what_has_no_kernel_runs_by_array_operations(problem, parameters):
+    class Other(type(ACTIVATIONS["softmax"]())):
+        name = "other"
+
+    class OtherLoss(type(_losses.SQUARED_ERROR)):
+        name = "other"
+
+    X, y, weight = problem
+    options = {"alpha_key": 0.7, "alpha_value": 0.4, "sample_weight": weight}
+    with build(problem, "softmax") as objective:
+        expected = objective.evaluate(parameters)[0]
+    for activation, loss in ((Other(), _losses.SQUARED_ERROR), (ACTIVATIONS["softmax"](), OtherLoss())):
+        with AttentionObjective(X, y, activation, loss=loss, **options) as objective:
+            assert objective.backend == "generic"
+            assert objective.evaluate(parameters)[0] == pytest.approx(expected, rel=1e-12)

@@ -88,6 +88,7 @@ def test_a_pass_is_steps_along_the_gradient(
         actual = objective.unpack(result.params)
         value, gradient = objective.value_and_gradient(result.params)
         assert (result.objective, result.stop_crit) == (value, np.linalg.norm(gradient))
+        assert (result.n_iter, objective.n_passes) == (1, 4)  # moments, the pass, and two evaluations
     fitted = {"fit_intercept": fit_intercept, "fit_offset": fit_offset}
     n_steps = 0
     for first in range(0, 12, batch_size):
@@ -258,3 +259,29 @@ def test_blas_is_held_to_one_thread_and_none_is_left_behind(problem):
     assert during == {1}
     assert blas_threads() == before
     assert threading.active_count() == threads
+
+
+@backends
+@pytest.mark.parametrize(("fit_offset", "expected"), [(False, 0.2), (True, 0.7)])
+def test_an_offset_that_is_not_fitted_is_that_of_the_activation(
+    problem, parameters, backend, fit_offset, expected
+):
+    state = SGDState.at(parameters._replace(offset=0.7))
+    with build(problem, "erf", fit_offset, backend=backend) as objective:
+        result = sgd_pass(objective, state, Schedule(1e-12))
+    assert result.state.iterate[-1] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_gradient_at_the_tolerance_is_converged(problem):
+    with build(problem, "softmax") as objective:
+        start = np.full(objective.n_parameters, 0.1)
+        norm = objective.stop_criterion(start)
+        result = sgd(objective, start, tol=norm)
+    assert (result.n_iter, result.converged, result.message) == (0, True, "the start is stationary")
+    with build(problem, "softmax") as objective:
+        best = lbfgs(objective, start, tol=1e-4).params
+        result = sgd(
+            objective, best, Schedule(1e-3, batch_size=12), tol=0.999 * objective.stop_criterion(best)
+        )
+    assert result.n_iter > 0
+    assert (result.converged, result.message) == (True, "converged")

@@ -133,7 +133,10 @@ def test_a_search_leaves_a_local_minimum():
 )
 def test_hard_cases_of_the_global_minimum(name, y, w, o, V, better):
     y, w, o = np.array([y]), np.array([w]), np.array([o])
-    chi, _, _ = solve(name, y, w, o, *V)
+    chi, sigma, lam = solve(name, y, w, o, *V)
+    np.testing.assert_allclose(sigma, weights(name, chi), rtol=1e-12)
+    fit, square = np.sum(sigma * w, axis=1), np.sum(sigma**2, axis=1)
+    np.testing.assert_allclose(lam, (y - fit) / (1.0 + V[1] * square), rtol=1e-12)
     at_better = proximal_objective(name, np.array([better]), y, w, o, *V)
     assert proximal_objective(name, chi, y, w, o, *V) <= at_better + 1e-6
 

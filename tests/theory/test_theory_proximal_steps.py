@@ -132,3 +132,33 @@ def test_factors_and_their_solutions(L):
     assert factorise_shifted(H, -lowest + 1e-3, factor)
     assert not factorise_shifted(H, -lowest - 1e-3, factor)
     assert not factorise_shifted(-shift * np.eye(L), shift, factor)  # singular
+
+
+@pytest.mark.parametrize("shift", [-1000.0, 1000.0])
+def test_weights_are_safe_at_far_scores(shift):
+    chi = shift + np.array([0.0, 1.0, -2.0])
+    sigma, slope = np.empty(3), np.empty(3)
+    _proximal._weights(0, True, 0.0, chi, sigma, slope)
+    np.testing.assert_allclose(sigma, weights("softmax", chi - shift), rtol=1e-12)
+
+
+def test_the_scan_is_safe_where_scores_differ_much():
+    sample = draw(3)
+    for order in ([900.0, 0.0, -900.0], [-900.0, 0.0, 900.0]):
+        centre = np.array(order)
+        starts, values = scan("softmax", (sample[0], sample[1], centre, *sample[3:]), centre)
+        assert np.all(np.isfinite(values))
+        expected = [
+            proximal_objective("softmax", s - s.max(), *sample[:2], centre - s.max(), *sample[3:])
+            for s in starts[:8]
+        ]
+        np.testing.assert_allclose(values, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("V_k", [1e-3, 1e3])
+def test_steps_end_where_the_scaled_gradient_is_below_the_tolerance(V_k):
+    y, w, o, _, V_v = draw(3, 2)
+    sample = y, w, o, V_k, V_v
+    for tol in (1e-2, 1e-5):
+        _, chi = minimise("softmax", sample, o + 0.3 * np.sqrt(V_k), np.full(3, np.inf), tol)
+        assert np.abs(proximal_gradient("softmax", chi, *sample, OFFSET)).max() * V_k <= tol

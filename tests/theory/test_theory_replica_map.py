@@ -9,17 +9,18 @@ from theory_oracles import INF, NAMES, weights
 from sklearn_attn._compiled import ACTIVATION_CODES
 from sklearn_attn.activations import ACTIVATIONS, get_activation
 from sklearn_attn.problems import SLRProblem
-from sklearn_attn.theory import _replica_map, _replica_solver
+from sklearn_attn.theory import _replica_map, _replica_solver, _stability
 from sklearn_attn.theory._proximal import proximal
 from sklearn_attn.theory._replica_map import Draws, ReplicaMap
 from sklearn_attn.theory._sensitivity import sensitivities
+from sklearn_attn.theory._stability import loss_hessian, replicon
 
 # (m_k, m_v, q_k, q_v, V_k, V_v), near fixed points of stable settings
 SETTINGS = {
     "spiked": (SLRProblem("spiked", 2.0, 3, 0.3), "softmax", (0.42, 0.73, 0.32, 0.65, 0.71, 0.46)),
     "erf": (SLRProblem("spiked", 2.0, 3), "erf", (0.26, 0.35, 0.214, 0.167, 0.52, 0.1)),
     "max": (SLRProblem("max", INF, 3, 0.3), "softplus", (0.79, 1.0, 0.89, 1.06, 1.0, 0.21)),
-    "noisy max": (SLRProblem("max", 2.0, 2), "linear", (0.2, 0.3, 0.2, 0.2, 0.5, 0.2)),
+    "noisy max": (SLRProblem("max", 2.0, 2), "linear", (0.2, 0.3, 0.3, 0.2, 0.5, 0.2)),
 }
 every_setting = pytest.mark.parametrize(("problem", "name", "x"), SETTINGS.values(), ids=SETTINGS)
 
@@ -220,3 +221,82 @@ def test_the_response_is_the_inverse_of_one_less_the_jacobian():
 
     response = _replica_solver.response_of(linear, rng.standard_normal(6))
     np.testing.assert_allclose(response, np.linalg.inv(np.eye(6) - A), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_replicon_is_the_radius_of_the_mean_squares_of_the_derivatives(monkeypatch, name):
+    x = np.array([0.42, 0.73, 0.32, 0.65, 0.71, 0.46])
+    problem, activation = SLRProblem("max", INF, {2: 0.3, 3: 0.7}, 0.3), get_activation(name)
+    replica_map = ReplicaMap(problem, activation, 4.0, 0.5, 0.5, 2**8)
+    replica_map(x, search=True, tol=1e-8)
+    V, S = x[4:], np.zeros((2, 2))
+    for draws, probability in zip(replica_map.draws, (0.3, 0.7), strict=True):
+        L = draws.L
+        (_, w, *_), sigma, lam = draws.proximal_points(activation, x, False, 1e-8)
+        for i in range(lam.size):
+            z_hat = w[i] + V[1] * lam[i] * sigma[i]
+            H = loss_hessian(
+                activation, draws.chi_hat[i : i + 1], z_hat[None], sigma[i : i + 1], lam[i : i + 1]
+            )[0]
+            derivative = np.linalg.inv(np.eye(2 * L) + H @ np.diag(np.repeat(V, L))) @ H
+            for a in range(2):
+                for b in range(2):
+                    part = derivative[a * L : (a + 1) * L, b * L : (b + 1) * L]
+                    S[a, b] += 4.0 * V[a] ** 2 * probability * np.sum(part**2) / lam.size
+    expected = np.abs(np.linalg.eigvals(S)).max()
+    assert replicon(replica_map, x) == pytest.approx(expected, rel=1e-6)
+    monkeypatch.setattr(_stability, "_MAX_NUMBERS", 7 * 36)  # a few matrices at a time
+    assert replicon(replica_map, x) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_quarter_of_the_draws_is_the_first_of_every_replicate():
+    problem, name, x = SETTINGS["max"]
+    draws = Draws(problem, 3, 1.0, 128)
+    draws.proximal_points(get_activation(name), np.array(x), True, 1e-6)
+    some = draws.first_quarter()
+    assert some.n_points == 32
+    for numbers in ("n_y", "n_z", "n_k", "chi_star", "chi_hat"):
+        whole, part = getattr(draws, numbers), getattr(some, numbers)
+        expected = np.concatenate([whole[128 * r : 128 * r + 32] for r in range(8)])
+        np.testing.assert_array_equal(part, expected)
+        assert not np.shares_memory(part, whole)
+    assert Draws(problem, 3, 1.0, 32).first_quarter().n_points == 16
+    assert Draws(problem, 3, 1.0, 8).first_quarter().n_points == 8
+    assert Draws(SETTINGS["spiked"][0], 3, 1.0, 64).first_quarter().chi_star is None
+
+
+def test_unlikely_and_long_sequences_have_fewer_draws():
+    problem = SLRProblem("max", INF, {1: 0.6, 2: 0.1, 16: 0.3})
+    found = [(draws.L, draws.n_points) for draws in _replica_map.draw_all(problem, 2**12)]
+    # 2^12 / 8 of each, times at most twice the probability and 8 / L
+    assert found == [(1, 512), (2, 128), (16, 256)]
+    assert [draws.n_points for draws in _replica_map.draw_all(problem, 8)] == [16, 16, 16]
+
+
+def test_the_share_of_the_direct_form_grows_with_what_the_fields_tell():
+    for m, q, expected in (
+        (0.3, 0.5, (0.09 / 0.5) ** 4),
+        (0.9, 0.9, 0.9**4),
+        (-0.9, 0.9, 0.9**4),
+        (2.0, 3.9, 1.0),
+    ):
+        assert _replica_map._direct_share(np.array([m, 0.7, q])) == pytest.approx(expected)
+
+
+def test_a_spread_too_small_to_divide_by_is_left_out():
+    problem, name, x = SETTINGS["noisy max"]
+    x = np.array(x)
+    for variance, V_k, is_small in ((9e-10, 4e-4, False), (9e-10, 1e-3, True), (0.0, 1e4, True)):
+        x[2], x[4] = x[0] ** 2 + variance, V_k
+        averages = Draws(problem, 2, 1.0, 32).averages(get_activation(name), x, True, 1e-8)
+        assert np.array_equal(averages[:, 8], averages[:, 4]) == is_small
+
+
+def test_jumps_are_added_to_the_averages():
+    problem, name, x = SETTINGS["spiked"]
+    replica_map = ReplicaMap(problem, get_activation(name), 4.0, 0.7, 0.5, 2**10)
+    replica_map(np.array(x), search=True, tol=1e-8)
+    draws = replica_map.draws[0].averages(get_activation(name), np.array(x), False, 1e-8)
+    for smooth, by_parts in _replica_map._ESTIMATED_TWICE:
+        expected = draws[:, smooth] + _replica_map._significant(draws[:, by_parts] - draws[:, smooth])
+        np.testing.assert_allclose(replica_map._last_averages[:, smooth], expected, rtol=1e-6, atol=1e-9)
