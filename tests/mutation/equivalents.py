@@ -26,6 +26,9 @@ EQUIVALENTS = [
         r">= (0|\(0\)) -> .* > |>= 0 -> ",
         "At 0 the decay is 1.",
     ),
+    ("ragged/_segments.py", r"Segments.map \| flat", "1 -> 2", "NumPy takes any negative size for -1."),
+    ("objective/_generic_batch.py", "_PER_TOKEN", "64 -> 65|-> \\(X.n_features", _ROOM),
+    ("solvers/_array_pairs.py", r"size = self._step_changes.shape", "0 -> 1", "The matrix is square."),
     ("objective/_losses.py", "_NEGLIGIBLE", "1.5e-280", "A bound near the end of float64, not to a digit."),
     ("_compiled.py", "LOSS_CODES", "1 -> 2|2 -> 3", "Names for compiled code, which asks for 0 alone."),
     (
