@@ -1,6 +1,7 @@
 """Estimators on arrays of other namespaces: what they compute, and where."""
 
 import pickle
+from types import SimpleNamespace
 
 import array_api_strict
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn_attn._backend import array_namespace, device, to_device, to_numpy
 from sklearn_attn.classifiers import CLASSIFIERS
 from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.regressors import REGRESSORS
+from sklearn_attn.theory import ReplicaTheory, estimator
 
 ESTIMATORS = {
     **{f"{name} regressor": cls(0.3, tol=1e-7) for name, cls in REGRESSORS.items()},
@@ -208,6 +210,19 @@ def test_lists_are_lists_where_dispatch_is_on(ragged, Model):
     model = Model(tol=1e-7).fit(lists, y.tolist(), sample_weight=weights.tolist())
     np.testing.assert_array_equal(model.key_, expected.key_)
     np.testing.assert_array_equal(model.predict(lists), expected.predict(ragged))
+
+
+@pytest.mark.parametrize("convert", [list, np.array, array_api_strict.asarray], ids=lambda c: c.__name__)
+def test_the_theory_reads_its_table_on_the_host(monkeypatch, convert):
+    def solve(problem, activation, sample_ratio, alpha=1.0, **options):
+        return SimpleNamespace(
+            test_error=alpha / sample_ratio, stability=0.5, converged=True, error_estimate=0.0
+        )
+
+    monkeypatch.setattr(estimator, "replica_erm", solve)
+    rows = [[4.0, 1.0], [8.0, 1.0]]
+    theory = ReplicaTheory("softmax", signal=2.0).fit(convert(rows), convert([0.6, 0.5]))
+    np.testing.assert_array_equal(theory.predict(convert(rows)), [0.25, 0.125])
 
 
 def test_devices(ragged, move):
