@@ -15,7 +15,8 @@ from sklearn_attn._backend import array_namespace, device, to_device, to_numpy
 from sklearn_attn.classifiers import CLASSIFIERS
 from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.regressors import REGRESSORS
-from sklearn_attn.theory import ReplicaTheory, estimator
+from sklearn_attn.theory import ReplicaTheory
+from sklearn_attn.theory import estimator as theory_module
 
 ESTIMATORS = {
     **{f"{name} regressor": cls(0.3, tol=1e-7) for name, cls in REGRESSORS.items()},
@@ -219,7 +220,7 @@ def test_the_theory_reads_its_table_on_the_host(monkeypatch, convert):
             test_error=alpha / sample_ratio, stability=0.5, converged=True, error_estimate=0.0
         )
 
-    monkeypatch.setattr(estimator, "replica_erm", solve)
+    monkeypatch.setattr(theory_module, "replica_erm", solve)
     rows = [[4.0, 1.0], [8.0, 1.0]]
     theory = ReplicaTheory("softmax", signal=2.0).fit(convert(rows), convert([0.6, 0.5]))
     np.testing.assert_array_equal(theory.predict(convert(rows)), [0.25, 0.125])
