@@ -215,7 +215,7 @@ def test_lists_are_lists_where_dispatch_is_on(ragged, Model):
 
 @pytest.mark.parametrize("convert", [list, np.array, array_api_strict.asarray], ids=lambda c: c.__name__)
 def test_the_theory_reads_its_table_on_the_host(monkeypatch, convert):
-    def solve(problem, activation, sample_ratio, alpha=1.0, **options):
+    def solve(problem, activation, sample_ratio, alpha, *others, **options):
         return SimpleNamespace(
             test_error=alpha / sample_ratio, stability=0.5, converged=True, error_estimate=0.0
         )
