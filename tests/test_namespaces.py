@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from types import SimpleNamespace
 
 import array_api_strict
 import numpy as np
@@ -17,6 +18,8 @@ from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.objective import _generic, pool
 from sklearn_attn.ragged import _validation
 from sklearn_attn.regressors import REGRESSORS
+from sklearn_attn.theory import ReplicaTheory
+from sklearn_attn.theory import estimator as theory_module
 
 ESTIMATORS = {
     **{f"{name} regressor": cls(0.3, tol=1e-7) for name, cls in REGRESSORS.items()},
@@ -246,6 +249,19 @@ def test_lists_are_lists_where_dispatch_is_on(ragged, Model):
     model = Model(tol=1e-7).fit(lists, y.tolist(), sample_weight=weights.tolist())
     np.testing.assert_array_equal(model.key_, expected.key_)
     np.testing.assert_array_equal(model.predict(lists), expected.predict(ragged))
+
+
+@pytest.mark.parametrize("convert", [list, np.array, array_api_strict.asarray], ids=lambda c: c.__name__)
+def test_the_theory_reads_its_table_on_the_host(monkeypatch, convert):
+    def solve(problem, activation, sample_ratio, alpha, *others, **options):
+        return SimpleNamespace(
+            test_error=alpha / sample_ratio, stability=0.5, converged=True, error_estimate=0.0
+        )
+
+    monkeypatch.setattr(theory_module, "replica_erm", solve)
+    rows = [[4.0, 1.0], [8.0, 1.0]]
+    theory = ReplicaTheory("softmax", signal=2.0).fit(convert(rows), convert([0.6, 0.5]))
+    np.testing.assert_array_equal(theory.predict(convert(rows)), [0.25, 0.125])
 
 
 def test_devices(ragged, move):

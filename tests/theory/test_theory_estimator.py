@@ -5,11 +5,9 @@ import pickle
 import warnings
 from types import SimpleNamespace
 
-import array_api_strict
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -134,16 +132,6 @@ def test_columns_of_an_array(cheap):
     assert theory.fit([row], [1.0]).predict([row])[0] == pytest.approx(expected, rel=1e-12)
     assert theory.columns_ == ("alpha", "noise", "sample_ratio", "alpha_key", "signal")
     assert theory.n_features_in_ == 5
-
-
-@pytest.mark.parametrize("convert", [list, np.array, array_api_strict.asarray], ids=lambda c: c.__name__)
-def test_the_table_is_read_on_the_host_where_dispatch_is_on(cheap, convert):
-    rows, errors = [[4.0, 1.0], [8.0, 1.0]], [0.6, 0.5]
-    expected = ReplicaTheory("softmax", signal=2.0).fit(rows, errors).predict(rows)
-    with sklearn.config_context(array_api_dispatch=True):
-        theory = ReplicaTheory("softmax", signal=2.0).fit(convert(rows), convert(errors))
-        actual = theory.predict(convert(rows))
-    np.testing.assert_array_equal(actual, expected)
 
 
 def test_what_is_no_column_is_a_parameter(cheap):
