@@ -130,9 +130,11 @@ def weigh_classes(class_weight, classes, codes, sample_weight):
     if class_weight is None:
         return sample_weight
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        weights = compute_class_weight(
-            class_weight, classes=classes, y=classes[codes], sample_weight=sample_weight
-        )
+        if isinstance(class_weight, str):  # "balanced", of which scikit-learn 1.6 knows no weighted form
+            totals = np.bincount(codes, weights=sample_weight, minlength=len(classes))
+            weights = totals.sum() / (len(classes) * totals)
+        else:
+            weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
         weights = np.where(np.isfinite(weights), weights, 0.0)[codes] * sample_weight
     if not weights.any():
         raise ValueError(
