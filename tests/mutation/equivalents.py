@@ -342,4 +342,18 @@ EQUIVALENTS = [
         r"1 -> 2 \| 1",
         "To NumPy any negative number means -1.",
     ),
+    (
+        "theory/_proximal.py",
+        r"proximal \| (for scan|centre|for start|value = values|if value == np.inf)",
+        r"^(?!2 if search else 0)",
+        "Which starts are tried; the tests of the global minimum against brute force look at the "
+        "search in whole, and one start more or less seldom matters.",
+    ),
+    (
+        "objective/_moments.py",
+        "moments .*_on_cpu",
+        r"-> \(_generic",
+        "The generic form has the same result but for rounding, "
+        "which a compiled test of 300,000 tokens tells.",
+    ),
 ]

@@ -328,3 +328,10 @@ def test_the_curvature_along_a_rise_of_all_classes(rng):
     together = np.zeros(len(matrix))
     together[-3:] = 1.0
     assert together @ matrix @ together == pytest.approx(2.0 * weight.sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("K", [3, 5])
+def test_without_an_intercept_all_classes_are_as_likely(K, rng):
+    null = MultinomialLogLoss(K).null_model(rng.integers(0, K, 9).astype(float), rng.random(9), False)
+    np.testing.assert_array_equal(null.intercept, np.zeros(K))
+    np.testing.assert_allclose(null.curvature, (1.0 - 1.0 / K) / K, rtol=1e-14)

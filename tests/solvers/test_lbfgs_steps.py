@@ -226,13 +226,13 @@ def test_pairs_fill_64_megabytes_at_most_but_there_are_twenty(n_parameters, size
 
 
 def test_the_first_step_is_of_length_one_at_most():
-    flat, steep = np.full(12, 1e-3) + CENTRE, np.zeros(12)
+    flat, steep = np.full(12, 1e-4) + CENTRE, np.zeros(12)
     for start in (flat, steep):
         gradient = quadratic(start)[1]
         norm = np.linalg.norm(gradient)
         first = solve(quadratic, start, max_iter=1)[1][1]
         np.testing.assert_allclose(first - start, -gradient * min(1.0, 1.0 / norm), rtol=1e-9)
-    assert np.linalg.norm(quadratic(flat * 0.5 + CENTRE * 0.5)[1]) < 1.0
+    assert np.linalg.norm(quadratic(flat)[1]) < 0.5
 
 
 def test_known_curvature_gives_the_whole_first_step():
@@ -301,3 +301,33 @@ def test_a_start_that_is_not_finite_ends():
     result, points = solve(lambda x: (np.nan, np.full_like(x, np.nan)), np.zeros(3))
     assert not result.converged
     assert len(points) <= 1
+
+
+def test_a_search_that_fails_is_repeated_along_the_gradient():
+    points, failed, over = [], [], []
+
+    def interrupted(x):
+        """Fails from the 20th point on, until a search begins anew: far from the point before."""
+        points.append(x)
+        if len(failed) > 2:
+            steps = np.linalg.norm(np.diff([*failed[-2:], x], axis=0), axis=1)
+            if steps[1] > 10.0 * steps[0]:
+                over.append(True)
+        if len(points) < 20 or over:
+            return quadratic(x)
+        failed.append(x)
+        return np.inf, np.full_like(x, np.nan)
+
+    result, _ = solve(interrupted, np.zeros(12))
+    assert over
+    assert result.converged
+    np.testing.assert_allclose(result.params, CENTRE, atol=1e-4)
+
+
+def test_a_start_with_nothing_around_it_ends():
+    start = np.ones(3)
+    result, points = solve(lambda x: (1.0, x) if np.array_equal(x, start) else (np.nan, np.nan * x), start)
+    assert not result.converged
+    assert "line search" in result.message
+    assert len(points) <= 31
+    np.testing.assert_array_equal(result.params, start)

@@ -141,6 +141,21 @@ def test_hard_cases_of_the_global_minimum(name, y, w, o, V, better):
     assert proximal_objective(name, chi, y, w, o, *V) <= at_better + 1e-6
 
 
+@pytest.mark.parametrize(
+    ("y", "w", "o"),
+    [
+        (-2.79, [0.38, 0.1734, -1.2418], [-0.0839, 3.5446, -0.4392]),
+        (2.3523, [-0.1536, -1.7406, 0.8766], [1.6429, 1.0734, -0.4644]),
+    ],
+)
+def test_without_a_search_the_minimum_at_hand_is_followed(y, w, o):
+    sample = np.array([y]), np.array([w]), np.array([o])
+    followed, _, _ = solve("softmax", *sample, 12.0, 0.6, search=False)
+    found, _, _ = solve("softmax", *sample, 12.0, 0.6)
+    at_hand, best = (proximal_objective("softmax", chi, *sample, 12.0, 0.6) for chi in (followed, found))
+    assert at_hand > best + 0.5
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_derivatives_of_the_loss_in_the_scores(name):
     L, V_k, V_v, offset = 4, 1e30, 0.7, 0.3  # V_k -> infinity leaves the loss alone
