@@ -260,6 +260,7 @@ class CudaDevice:  # pragma: no cover - a GPU is needed
         """Compile CUDA C++, with options of the compiler."""
         with self._device:
             self._module = self._cupy.RawModule(code=source, options=options)
+            self._module.compile()
 
     def share(self, per_processor):
         """Return how many blocks of threads run at the same time, and the shared memory that each may take.

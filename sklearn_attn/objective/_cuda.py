@@ -6,6 +6,7 @@ the device; three sums travel to the host in an evaluation.
 """
 
 import math
+import warnings
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -80,7 +81,27 @@ def has_cuda_kernel(X, activation, loss=SQUARED_ERROR):
         return False
     if not X.values.flags.c_contiguous:  # pragma: no cover - a GPU is needed; the kernels read row after row
         return False
-    return choose_layout(X, CudaDevice(X.values)).tile > 0  # pragma: no cover - a GPU is needed
+    device = CudaDevice(X.values)
+    return choose_layout(X, device).tile > 0 and _can_be_built(device, X)
+
+
+def _can_be_built(device, X):
+    """Whether the kernels compile there, which CuPy remembers; warns where they do not."""
+    try:
+        device.compile(source(), _compiler_options(X))
+    except Exception as error:  # of the compiler, the driver or a missing header
+        warnings.warn(
+            f"The kernel for GPUs could not be built, and array operations take its place: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+def _compiler_options(X):
+    real = {4: "float", 8: "double"}[X.values.dtype.itemsize]
+    return (f"-DREAL={real}",)
 
 
 def source():
@@ -105,9 +126,8 @@ class CudaKernel:
     """
 
     def __init__(self, X, y, sample_weight, *, loss=SQUARED_ERROR, device=None, n_threads=_THREADS):
-        real = {4: "float", 8: "double"}[X.values.dtype.itemsize]
         self.device = CudaDevice(X.values) if device is None else device
-        self.device.compile(source(), (f"-DREAL={real}",))
+        self.device.compile(source(), _compiler_options(X))
         self.X, self._loss, self._n_threads = X, LOSS_CODES[loss.name], n_threads
         self.layout = choose_layout(X, self.device, n_threads)
         tile = self.layout.tile

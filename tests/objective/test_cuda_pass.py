@@ -203,3 +203,19 @@ def test_compiles_as_cupy_does(architecture, real):
     nvrtc.compileProgram(program, (f"-DREAL={real}", f"-arch={architecture}"))
     assert nvrtc.getProgramLog(program).strip("\0 \n") == ""
     assert b"attention_pass" in nvrtc.getCUBIN(program)
+
+
+def test_array_operations_where_the_kernel_cannot_be_built(libraries, monkeypatch):
+    X, *_ = problem(LENGTHS["mixed"])
+    device = HostDevice(libraries[np.float64], 4, 48 * 1024)
+    monkeypatch.setattr(_cuda, "is_cupy_array", lambda x: True)
+    monkeypatch.setattr(_cuda, "CudaDevice", lambda values: device)
+    softmax = ACTIVATIONS["softmax"]()
+    assert _cuda.has_cuda_kernel(X, softmax)
+
+    def fail(source, options):
+        raise RuntimeError("no header cuda_fp16.h")
+
+    monkeypatch.setattr(device, "compile", fail)
+    with pytest.warns(RuntimeWarning, match=r"could not be built, .* take its place: no header cuda_fp16\.h"):
+        assert not _cuda.has_cuda_kernel(X, softmax)
