@@ -8,83 +8,13 @@ import ast
 import collections
 import contextlib
 import json
-import math
 import os
 import random
 import signal
 import sys
 import time
-import types
 
-import numba.extending
-import numpy as np
 import pytest
-
-LANES = 4
-
-
-def _array_of(array, index, n):
-    row, start = index if isinstance(index, tuple) else (None, index)
-    numbers = array if row is None else array[row]
-    if start + min(n, LANES) > numbers.size:
-        raise IndexError("lanes beyond the end")
-    return numbers[start : start + min(n, LANES)]
-
-
-def _load(array, index, n):
-    numbers = np.zeros(LANES)
-    found = _array_of(array, index, n)
-    numbers[: found.size] = found
-    return numbers
-
-
-def _store(array, index, n, numbers):
-    found = _array_of(array, index, n)
-    found[:] = numbers[: found.size]
-
-
-def _show(counters, index, count):
-    counters[index] = count
-
-
-# What intrinsics of compiled code do, as plain Python.
-_STAND_INS = {
-    "load": _load,
-    "store": _store,
-    "prefetch": lambda array, index: None,
-    "fill": lambda number: np.full(LANES, number),
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "multiply_add": lambda a, b, c: a * b + c,
-    "total": lambda numbers: numbers.sum(),
-    "_float_from_bits": lambda bits: np.int64(bits).view(np.float64),
-    "_look": lambda counters, index: counters[index],
-    "_show": _show,
-}
-
-
-def _as_float64(X, start, stop, tokens):
-    if X.dtype == np.float64:
-        return X[start:stop]
-    tokens[: stop - start] = X[start:stop]
-    return tokens[: stop - start]
-
-
-def _plain_python():
-    """Let compiled code run as Python, without its intrinsics and without spinning threads."""
-    np.seterr(all="ignore")  # as compiled code does
-    numba.extending.intrinsic = lambda function: _STAND_INS[function.__name__]
-
-    def overload(function, **options):
-        def decorate(implementation):
-            if not isinstance(function, type(len)):
-                function.__globals__["np"] = np
-                function.__code__ = _as_float64.__code__
-            return implementation
-
-        return decorate
-
-    numba.extending.overload = overload
 
 
 class _Server:
@@ -94,13 +24,6 @@ class _Server:
         self.jobs, self.answers, self.log, self.items = jobs, answers, log, []
 
     def pytest_runtestloop(self, session):
-        _threads = sys.modules.get("sklearn_attn.objective._threads")
-        if os.environ.get("NUMBA_DISABLE_JIT") == "1" and _threads is not None:
-            _threads._PATIENCE = _threads._GRACE = 1
-            # the integer below NaN is no error to compiled code, and is not used
-            compiled = sys.modules["sklearn_attn._compiled"]
-            floor = {"floor": lambda x: 0 if x != x else math.floor(x)}
-            compiled.math = types.SimpleNamespace(**(vars(math) | floor))
         self.items = list(session.items)
         for line in self.jobs:
             self.answers.write(json.dumps(self._answer(session, json.loads(line))) + "\n")
@@ -234,23 +157,16 @@ def _wait(child, timeout):
 def main(log, *tests):
     """Answer jobs until there are no more."""
     jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
-    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
-        _plain_python()
     sys.path.insert(0, os.getcwd())
     output = os.open(log + ".pytest", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    options = [
-        "-q",
-        "--no-header",
-        "-p",
-        "no:cacheprovider",
-        "--tb=short",
-        "--capture=no",
-        "-p",
-        "no:hypothesispytest",
-    ]
+    options = ["-q", "--no-header", "--tb=short", "--capture=no"]
+    options += ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        sys.path.insert(0, os.path.join(os.getcwd(), "tests"))
+        options += ["-p", "interpreted"]
     sys.exit(pytest.main([*options, *tests], plugins=[_Server(jobs, answers, log)]))
 
 
