@@ -35,7 +35,7 @@ def fuzz(*strategies, few, many):
             test(*case)
 
         del counted.__wrapped__  # pytest would read the names of its arguments there
-        n = many if settings.get_current_profile_name() == "many" else few
+        n = few if settings.default.derandomize else many
         return settings(max_examples=n)(given(case=st.tuples(*strategies))(counted))
 
     return decorate
