@@ -22,6 +22,14 @@ def team_threads():
     return [thread for thread in threading.enumerate() if thread.name.startswith("sklearn_attn")]
 
 
+def assert_threads_end():
+    gc.collect()
+    deadline = time.monotonic() + 10.0
+    while team_threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not team_threads()
+
+
 @pytest.mark.parametrize("pause", [0.0, 1e-3], ids=["watching", "asleep"])
 def test_every_share_of_every_run_is_done_once_before_it_ends(team, pause):
     for _ in range(50):
@@ -111,11 +119,7 @@ def test_threads_end_where_closing_was_interrupted(monkeypatch):
             team.close()
     assert len(team_threads()) == 2
     del team
-    gc.collect()
-    deadline = time.monotonic() + 10.0
-    while team_threads() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not team_threads()
+    assert_threads_end()
 
 
 def test_threads_end_with_the_team_even_if_it_is_not_closed():
@@ -123,11 +127,7 @@ def test_threads_end_with_the_team_even_if_it_is_not_closed():
     team.run(lambda share: None)
     assert len(team_threads()) == 2
     del team
-    gc.collect()
-    deadline = time.monotonic() + 10.0
-    while team_threads() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not team_threads()
+    assert_threads_end()
 
 
 def test_no_thread_is_left_if_not_all_can_start(monkeypatch):
