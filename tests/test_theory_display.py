@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_attn import SoftmaxAttentionRegressor
+from sklearn_attn import LinearAttentionRegressor, SoftmaxAttentionRegressor
 from sklearn_attn.datasets import SLRDataset
 from sklearn_attn.inspection import TheoryDisplay
 from sklearn_attn.preprocessing import TokenTransformer
@@ -276,6 +276,18 @@ def test_from_search_refuses_what_is_no_search(theory, search):
             TheoryDisplay.from_search(wrong, theory, 2.5)
     with pytest.raises(ValueError, match="sample_ratio must be a positive number"):
         TheoryDisplay.from_search(search, theory, -1.0)
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_from_search_refuses_the_theory_of_another_activation(theory, data, in_pipeline):
+    regressor = LinearAttentionRegressor(fit_intercept=False)
+    param = "linearattentionregressor__alpha" if in_pipeline else "alpha"
+    estimator = make_pipeline(FunctionTransformer(), regressor) if in_pipeline else regressor
+    search = fitted_search(data, {param: [30.0, 100.0]}, estimator)
+    with pytest.raises(
+        ValueError, match=r"has linear weights and the theory softmax .*ReplicaTheory\('linear'"
+    ):
+        TheoryDisplay.from_search(search, theory, 2.5)
 
 
 @pytest.mark.filterwarnings("ignore:Scoring failed", "ignore:One or more of the test scores")

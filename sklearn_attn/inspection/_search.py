@@ -75,14 +75,19 @@ def full_name(search, param):
     return names[0]
 
 
+def searched_regressor(estimator, param):
+    """Return the regressor whose penalty is searched: a step of a pipeline, say, or the estimator itself."""
+    place = param.rpartition("__")[0]
+    return estimator.get_params()[place] if place else estimator
+
+
 def penalties(estimator, param, value):
     """Alpha and alpha_key of the searched regressor at a value of one of them."""
-    prefix = param.rpartition("__")[0]
-    prefix = f"{prefix}__" if prefix else ""
+    place, separator, _ = param.rpartition("__")
     parameters = estimator.get_params() | {param: value}
-    alpha, alpha_key = (parameters.get(prefix + name) for name in PENALTIES)
+    alpha, alpha_key = (parameters.get(place + separator + name) for name in PENALTIES)
     if not isinstance(alpha, Real):
-        raise ValueError(f"The searched estimator has no penalty {prefix}alpha.")
+        raise ValueError(f"The searched estimator has no penalty {place + separator}alpha.")
     return float(alpha), float(alpha if alpha_key is None else alpha_key)
 
 

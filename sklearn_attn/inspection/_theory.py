@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ._axes import axes_or_new
-from ._search import PENALTIES, penalties, refined_grid, searched_errors
+from ._search import PENALTIES, penalties, refined_grid, searched_errors, searched_regressor
 
 _TITLES = {
     "sample_ratio": "sample ratio N / D",
@@ -227,7 +227,8 @@ class TheoryDisplay:
         TypeError
             If `search` is not a fitted search.
         ValueError
-            If it was scored with anything else, did not vary `param` alone, or no fold was scored.
+            If it was scored with anything else, did not vary `param` alone, no fold was scored, or the
+            searched regressor has another activation than the theory.
 
         Examples
         --------
@@ -253,6 +254,13 @@ class TheoryDisplay:
             )
         if not isinstance(n_points, Integral) or n_points < 2:
             raise ValueError(f"n_points must be an integer of at least 2, got {n_points!r}.")
+        regressor = searched_regressor(search.estimator, param)
+        activation = getattr(regressor, "_activation_name", theory.activation)
+        if activation != theory.activation:
+            raise ValueError(
+                f"The searched {type(regressor).__name__} has {activation} weights and the theory "
+                f"{theory.activation} weights: pass ReplicaTheory({activation!r}, ...)."
+            )
         grid = refined_grid(np.unique(values), n_points)
         columns = ("sample_ratio", *PENALTIES)
         table = np.array([[sample_ratio, *penalties(search.estimator, param, value)] for value in grid])
