@@ -78,9 +78,13 @@ def load_ragged(folder, *, mmap_mode=None):
     ValueError
         If a file is truncated or has something behind its numbers, is no .npy file, holds Python objects,
         which are never unpickled, or the offsets do not cut the values into sequences.
+    OSError
+        If another process saves to the folder in the meantime.
 
     Notes
     -----
+    Processes that save to one folder at the same time have to take turns.
+
     A file that another program makes shorter while it is mapped ends the process, as with any memory map.
 
     Examples
@@ -96,8 +100,12 @@ def load_ragged(folder, *, mmap_mode=None):
     folder = Path(folder)
     if mmap_mode not in (None, "r", "c"):
         raise ValueError(f"mmap_mode must be None, 'r' or 'c', got {mmap_mode!r}.")
+    identity = _identity(folder / _OFFSETS)
     offsets = _load(folder / _OFFSETS, None)
     values = _load(folder / _VALUES, mmap_mode)
+    # A save takes the offsets away before it replaces the values, and so these are of the same save.
+    if _identity(folder / _OFFSETS) != identity:
+        raise OSError(f"{folder} was saved anew while it was loaded: load it again.")
     try:
         return RaggedArray(values, offsets)
     except (TypeError, ValueError) as error:
@@ -116,6 +124,11 @@ def _write(path, array):
             os.fsync(file.fileno())
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _identity(path):
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _load(path, mmap_mode):

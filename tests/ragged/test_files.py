@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sklearn_attn import RaggedArray, SoftmaxAttentionRegressor
-from sklearn_attn.ragged import load_ragged, save_ragged
+from sklearn_attn.ragged import _files, load_ragged, save_ragged
 
 
 @pytest.fixture
@@ -55,6 +55,23 @@ def test_a_truncated_file(folder, mmap_mode, keep):
     os.truncate(folder / "values.npy", keep)
     with pytest.raises(ValueError, match=r"values\.npy is truncated"):
         load_ragged(folder, mmap_mode=mmap_mode)
+
+
+@pytest.mark.parametrize("mmap_mode", [None, "r"])
+def test_offsets_do_not_go_with_the_values_of_a_later_save(folder, ragged, monkeypatch, mmap_mode):
+    load = _files._load
+
+    def load_slowly(path, mode):
+        loaded = load(path, mode)
+        if path.name == "offsets.npy":
+            save_ragged(folder, RaggedArray(ragged.values, ragged.offsets[[0, -1]]))
+        return loaded
+
+    monkeypatch.setattr(_files, "_load", load_slowly)
+    with pytest.raises(OSError, match="was saved anew while it was loaded: load it again"):
+        load_ragged(folder, mmap_mode=mmap_mode)
+    monkeypatch.undo()
+    assert len(load_ragged(folder)) == 1
 
 
 def test_objects_are_never_unpickled(folder):
