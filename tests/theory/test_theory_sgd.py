@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from theory_oracles import INF, draw_sequences, weights
 
+from sklearn_attn.activations import get_activation
 from sklearn_attn.problems import SLRProblem
 from sklearn_attn.theory import Overlaps, population_risk, risk_at, sgd_dynamics
+from sklearn_attn.theory.sgd import _Averages
 
 SPIKED = SLRProblem("spiked", 2.0, 3)
 
@@ -168,3 +170,15 @@ def test_times():
 def test_a_rate_that_is_too_large():
     with pytest.raises(FloatingPointError, match="lower it"):
         sgd_dynamics(SPIKED, "linear", 50.0, [50.0])
+
+
+@pytest.mark.parametrize("name", ["softmax", "erf"])
+def test_a_law_of_lengths_is_the_mixture(name):
+    def averages(length):
+        problem = SLRProblem("max", 1.5, length, 0.3)
+        return np.hstack(_Averages(problem, get_activation(name, 0.2))(np.array([0.4, 0.5, 0.6, 0.8])))
+
+    np.testing.assert_allclose(
+        averages({2: 0.25, 5: 0.75}), 0.25 * averages(2) + 0.75 * averages(5), rtol=1e-12, atol=1e-13
+    )
+    assert np.abs(averages(2) - averages(5)).max() > 0.02
