@@ -222,7 +222,7 @@ def hard_phase(problem, *, sample_ratios=(0.1, 100.0), rtol=0.02):
     -------
     (float, float) or None
         The interval in which `bayes_optimal` from the uninformed and from the informed start
-        differ in test error by more than 0.02, or None where they do so nowhere.
+        differ in test error by more than 0.02 of the variance of y, or None where they do so nowhere.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def hard_phase(problem, *, sample_ratios=(0.1, 100.0), rtol=0.02):
         lines = [_solve(problem, ratio, init, _GAP_POINTS, 1e-4, 500).test_error for init in _STARTS]
         return abs(lines[0] - lines[1]) > _GAP * (1.0 + problem.noise**2)
 
-    grid = np.geomspace(low, high, max(2, math.ceil(math.log(high / low) / math.log(1.2)) + 1))
+    grid = np.geomspace(low, high, math.ceil(math.log(high / low) / math.log(1.2)) + 1)
     hard = np.array([differs(ratio) for ratio in grid])
     if not hard.any():
         return None

@@ -201,12 +201,13 @@ def population_risk(problem, activation, offset=None):
     check_problem(problem, needs_signal=False)
     has_offset = check_activation(activation, 0.0 if offset is None else offset).has_offset
 
-    def moments(key_scale, c):
-        return weight_moments(problem, get_activation(activation, c), key_scale, key_scale**2)
+    def best_value(key_scale, c):
+        """Return the risk without noise of the best value at a key, and its scale."""
+        A, B = weight_moments(problem, get_activation(activation, c), key_scale, key_scale**2)
+        return (max(1.0 - A * A / B, 0.0), A / B) if B > 0.0 else (1.0, 0.0)  # below 0 by rounding
 
     def risk(key_scale, c):
-        A, B = moments(key_scale, c)
-        return max(1.0 - A * A / B, 0.0) if B > 0 else 1.0  # below 0 by rounding
+        return best_value(key_scale, c)[0]
 
     if has_offset and offset is None:
         key_scale, c = _best_scale_and_offset(risk)
@@ -215,11 +216,11 @@ def population_risk(problem, activation, offset=None):
         key_scale = _best_scale(lambda a: risk(a, c))
     if risk(_INFINITE_KEY_SCALE, c) < risk(key_scale, c) - _FLAT:
         key_scale = math.inf
-    A, B = moments(min(key_scale, _INFINITE_KEY_SCALE), c)
+    least, value_scale = best_value(min(key_scale, _INFINITE_KEY_SCALE), c)
     return PopulationRisk(
-        risk=max(1.0 - A * A / B, 0.0) + problem.noise**2,
+        risk=least + problem.noise**2,
         key_scale=key_scale,
-        value_scale=A / B,
+        value_scale=value_scale,
         offset=c if has_offset else 0.0,
     )
 

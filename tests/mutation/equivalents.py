@@ -249,6 +249,38 @@ EQUIVALENTS = [
     ),
     # theory
     (
+        "theory/sgd.py",
+        r"module \| _N_POINTS",
+        "12 -> 13",
+        "Twice the draws: the average is nearer, by less than its error.",
+    ),
+    ("theory/sgd.py", "span = ", "1e-12", "Any end above 0 does where no time but 0 is asked for."),
+    (
+        "theory/sgd.py",
+        "points = _expectations.uniforms",
+        r"2 -> 3|1 -> 2",
+        "Columns that are not read, and another one of the same law.",
+    ),
+    (
+        "theory/sgd.py",
+        r"chi = m_k \* chi_star",
+        r"-> \(\(m_k \* chi_star\) - ",
+        "The normals zeta have no sign.",
+    ),
+    ("theory/_overlaps.py", r"module \| _ROUNDING", "", "How much counts as rounding."),
+    (
+        "theory/_fixed_point.py",
+        r"for n_iter in range",
+        r"1 -> 2 \| 2",
+        "The loop is left at the last of max_iter evaluations.",
+    ),
+    (
+        "theory/_fixed_point.py",
+        "np.linalg.lstsq",
+        "1e-8",
+        "What counts as dependent among differences of residuals.",
+    ),
+    (
         "theory/_proximal.py",
         r"module \| (_MAX_NEWTON|_SAME_POINT|_WORSE|_SHIFTS|_N_STARTS)",
         "",

@@ -91,7 +91,7 @@ NEAREST = {
     "theory/_overlaps.py": ["tests/theory/test_theory_overlaps.py"],
     "theory/bayes.py": [_BAYES, _BAD_INPUT],
     "theory/sgd.py": [_DYNAMICS, _BAD_INPUT],
-    "theory/population.py": [_POPULATION, _BAD_INPUT],
+    "theory/population.py": ["tests/theory/test_theory_population_parts.py", _POPULATION, _BAD_INPUT],
     "theory/gamp.py": [_GAMP],
     "theory/_fixed_point.py": ["tests/theory/test_theory_fixed_point.py"],
     "theory/_replica_solver.py": [_MAP, *_SOLUTIONS],

@@ -95,7 +95,7 @@ def _run_tests(session, items, job, write, log):
                 os.write(write, json.dumps([round(x, 3) for x in seconds]).encode())
     except BaseException as error:
         os.write(write, f"{type(error).__name__}: {error}".encode())
-        code = 6
+        code = 1 if isinstance(error, ImportError) else 6
     os._exit(code)
 
 
@@ -134,13 +134,30 @@ def _break_constant(module, source):
         if ast.unparse(statement) in before:
             continue
         old = dict(vars(module))
-        exec(compile(ast.Module([statement], []), module.__file__, "exec"), vars(module))
+        try:
+            exec(compile(ast.Module([statement], []), module.__file__, "exec"), vars(module))
+        except Exception as error:
+            raise ImportError(f"{type(error).__name__}: {error}") from error
         for name, value in list(vars(module).items()):
             if old.get(name) is value:
                 continue
             for other in [m for n, m in sys.modules.items() if n.startswith("sklearn_attn")]:
                 if vars(other).get(name, other) is old[name]:
                     setattr(other, name, value)
+            _break_defaults(module, name, value, source)
+
+
+def _break_defaults(module, name, value, source):
+    """Set the defaults that are this constant: they were bound when the functions were made."""
+    for function in [f for f in ast.parse(source).body if isinstance(f, ast.FunctionDef)]:
+        made, parameters = vars(module)[function.name], function.args
+        for place, default in enumerate(parameters.defaults):
+            if isinstance(default, ast.Name) and default.id == name:
+                defaults = made.__defaults__
+                made.__defaults__ = (*defaults[:place], value, *defaults[place + 1 :])
+        for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
+            if isinstance(default, ast.Name) and default.id == name:
+                made.__kwdefaults__[parameter.arg] = value
 
 
 def _wait(child, timeout):

@@ -2,6 +2,7 @@
 
 import math
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from theory_oracles import INF, draw_sequences, ridge_theory
 
 from sklearn_attn.problems import SLRProblem
-from sklearn_attn.theory import BayesResult, bayes_optimal, bayes_risk, hard_phase, replica_erm
-from sklearn_attn.theory.bayes import posterior_scores
+from sklearn_attn.theory import BayesResult, bayes, bayes_optimal, bayes_risk, hard_phase, replica_erm
+from sklearn_attn.theory._fixed_point import fixed_point
+from sklearn_attn.theory.bayes import _BayesMap, posterior_scores
 
 HARD = SLRProblem("max", INF, 3)
 solve = lru_cache(bayes_optimal)
@@ -209,6 +211,72 @@ def test_scores_are_derivatives_of_the_evidence():
         np.testing.assert_allclose(f_z[:, l], by_z, atol=2e-4)
 
 
+def test_scores_where_the_evidence_underflows():
+    # y is a thousand standard deviations from all of them: the value is that of the nearest
+    omega_z = np.array([[0.0, 1.0, -2.0], [3.0, 0.5, 0.0]])
+    y = np.array([31.0, -30.0])
+    f_chi, f_z = posterior_scores(SLRProblem("spiked", 1.5, 3), np.zeros((2, 3)), omega_z, y, 0.4, 1e-3)
+    np.testing.assert_allclose(f_z, [[0.0, 3e4, 0.0], [0.0, 0.0, -3e4]], atol=1e-9)
+    assert np.all(np.isfinite(f_chi))
+
+
+@pytest.mark.parametrize("task", ["spiked", "max"])
+def test_a_law_of_lengths_is_the_mixture(task):
+    def averages(length):
+        step = _BayesMap(SLRProblem(task, 1.5, length, 0.3), 2.0, 2**8)
+        return np.hstack([np.exp(step(np.array([0.4, -0.3]))), step.test_error((0.6, 0.4))[0]])
+
+    both = averages({2: 0.5, 5: 0.5})  # as many draws as of one length
+    np.testing.assert_allclose(both, 0.5 * averages(2) + 0.5 * averages(5), rtol=1e-12)
+    assert np.abs(averages(2) - averages(5)).min() > 0.02
+
+
+def test_overlaps_stay_between_1e_6_and_1_less_1e_9():
+    # one token tells nothing of the key where the law of the scores has no shift; without noise the value is known
+    told = bayes_optimal(SLRProblem("max", 2.0, 1), 2.0, "informed")
+    assert 5e-7 < told.q_key < 1e-6
+    assert 0.9e-9 < 1.0 - told.q_value < 1.1e-9
+    low, high = -14.0, 20.7
+    assert _BayesMap.admissible(np.array([low, high]))
+    for outside in ([low - 0.1, 0.0], [0.0, low - 0.1], [high + 0.1, 0.0], [0.0, high + 0.1]):
+        assert not _BayesMap.admissible(np.array(outside))
+
+
+def test_the_starts_know_nothing_and_all():
+    for init, bound in (("uninformed", (0.0, 0.02)), ("informed", (0.99, 1.0))):
+        with pytest.warns(ConvergenceWarning):
+            result = bayes_optimal(
+                HARD, 2.0, init, max_iter=1
+            )  # the start itself, whose residual is too large
+        assert bound[0] < result.q_key < bound[1]
+        assert bound[0] < result.q_value < bound[1]
+        assert result.n_iter == 1
+
+
+def test_coarse_draws_and_half_of_the_iterations_come_first(monkeypatch):
+    stages = []
+
+    class Map(_BayesMap):
+        def __init__(self, problem, sample_ratio, n_points):
+            super().__init__(problem, sample_ratio, n_points)
+            self.n_points = n_points
+
+    def iterate(step, x, *, tol, max_iter, damping, **options):
+        stages.append((step.n_points, tol, max_iter))
+        assert damping == 0.0
+        return fixed_point(step, x, tol=tol, max_iter=max_iter, damping=damping, **options)
+
+    monkeypatch.setattr(bayes, "_BayesMap", Map)
+    monkeypatch.setattr(bayes, "fixed_point", iterate)
+    for n_points, tol, coarse in ((2**12, 1e-6, (2048, 1e-3)), (2**8, 1e-2, (2**8, 1e-2))):
+        for max_iter, half in ((9, 4), (2, 1)):
+            with pytest.warns(ConvergenceWarning):
+                result = bayes_optimal(HARD, 2.0, n_points=n_points, tol=tol, max_iter=max_iter)
+            assert result.n_iter == max_iter
+            assert stages == [(*coarse, half), (n_points, tol, max_iter - half)]
+            stages.clear()
+
+
 # -- the hard phase ----------------------------------------------------------------------------------------
 
 
@@ -258,6 +326,49 @@ def test_a_hard_phase_with_noise():
     assert interval is not None
     middle = math.sqrt(interval[0] * interval[1])
     assert solve(problem, middle).test_error > solve(problem, middle, "informed").test_error + 0.05
+
+
+def lines_that_differ_between(low, high, gap, monkeypatch):
+    """Let the two lines differ by `gap` between two sample ratios; returns the ratios that were tried."""
+    tried = []
+
+    def solve_at(problem, ratio, init, *rest):
+        tried.append(ratio)
+        return SimpleNamespace(test_error=0.5 + gap * (init == "uninformed" and low < ratio < high))
+
+    monkeypatch.setattr(bayes, "_solve", solve_at)
+    return tried
+
+
+@pytest.mark.parametrize("rtol", [0.02, 0.001])
+@pytest.mark.parametrize("gap", [0.3, -0.3])
+def test_both_ends_of_a_hard_phase_are_found_to_the_tolerance(rtol, gap, monkeypatch):
+    lines_that_differ_between(1.7, 5.9, gap, monkeypatch)
+    assert hard_phase(HARD, rtol=rtol) == pytest.approx((1.7, 5.9), rel=rtol)
+    # ends that lie outside of the range are those of the range, also where it begins or ends beside them
+    assert hard_phase(HARD, sample_ratios=(1.6, 4.0), rtol=rtol) == (pytest.approx(1.7, rel=rtol), 4.0)
+    assert hard_phase(HARD, sample_ratios=(2.0, 6.0), rtol=rtol) == (2.0, pytest.approx(5.9, rel=rtol))
+    assert hard_phase(HARD, sample_ratios=(2.0, 2.1), rtol=rtol) == (2.0, 2.1)
+    assert hard_phase(HARD, sample_ratios=(0.1, 1.69), rtol=rtol) is None
+
+
+def test_a_hard_phase_that_is_wider_than_a_factor_of_the_grid_is_not_missed(monkeypatch):
+    for high in (30.0, 1.2):
+        tried = lines_that_differ_between(0.0, 0.0, 0.0, monkeypatch)
+        assert hard_phase(HARD, sample_ratios=(0.5, high)) is None
+        grid = np.unique(tried)
+        assert (grid[0], grid[-1]) == pytest.approx((0.5, high), rel=1e-12)
+        assert np.diff(np.log(grid)).max() <= math.log(1.2) * (1.0 + 1e-12)
+        assert np.diff(np.log(grid)).max() > 0.9 * math.log(1.2)  # and is not finer than it need be
+
+
+@pytest.mark.parametrize(("noise", "gap"), [(0.0, 0.02), (2.0, 0.1)])
+def test_lines_differ_by_a_share_of_the_variance(noise, gap, monkeypatch):
+    problem = SLRProblem("max", INF, 3, noise)
+    lines_that_differ_between(1.0, 2.0, 0.99 * gap, monkeypatch)
+    assert hard_phase(problem) is None
+    lines_that_differ_between(1.0, 2.0, 1.01 * gap, monkeypatch)
+    assert hard_phase(problem) == pytest.approx((1.0, 2.0), rel=0.02)
 
 
 def test_no_hard_phase_where_the_lines_agree():

@@ -1,6 +1,7 @@
 """Population and Bayes risk: closed forms, quadrature, and Monte Carlo in four dimensions."""
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -291,9 +292,14 @@ PROBLEMS = [
 CROSSED = Overlaps(0.8, 0.6, 1.3, 0.9, m_key_value=0.35, m_value_key=-0.4, q_key_value=0.25)
 PLAIN = Overlaps(0.8, 0.6, 1.3, 0.9)
 AWAY = Overlaps(-0.5, -0.3, 0.9, 2.0, m_key_value=-0.6, m_value_key=0.7, q_key_value=-0.5)
+# with hidden directions that overlap
+TILTED = Overlaps(0.8, 0.6, 1.5, 1.1, m_key_value=0.35, m_value_key=-0.2, q_key_value=0.25, m_star=0.3)
+OVERLAPS = pytest.mark.parametrize(
+    "overlaps", [CROSSED, PLAIN, AWAY, TILTED], ids=["cross terms", "manifold", "wrong signs", "tilted"]
+)
 
 
-@pytest.mark.parametrize("overlaps", [CROSSED, PLAIN, AWAY], ids=["cross terms", "manifold", "wrong signs"])
+@OVERLAPS
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_risk_against_monte_carlo_in_four_dimensions(problem, name, overlaps):
@@ -303,12 +309,12 @@ def test_risk_against_monte_carlo_in_four_dimensions(problem, name, overlaps):
 
 
 def test_the_oracle_has_the_overlaps_it_is_asked_for():
-    for overlaps in (CROSSED, AWAY):
+    for overlaps in (CROSSED, AWAY, TILTED):
         rows = directions(overlaps)
         np.testing.assert_allclose(rows @ rows.T / 4.0, overlaps.gram(), atol=1e-12)
 
 
-@pytest.mark.parametrize("overlaps", [CROSSED, PLAIN, AWAY], ids=["cross terms", "manifold", "wrong signs"])
+@OVERLAPS
 @pytest.mark.parametrize("L", [2, 3, 6])
 def test_linear_risk_is_exact_to_the_documented_error(L, overlaps):
     exact = linear_risk_of_spiked(2.0, L, overlaps, noise=0.3)
@@ -324,18 +330,29 @@ def test_cross_terms_matter():
         assert abs(risk_at(problem, name, CROSSED) - risk_at(problem, name, PLAIN)) > 0.02
 
 
+@pytest.mark.parametrize("m_star", [0.0, 0.4])
 @pytest.mark.parametrize("name", NAMES)
-def test_risk_of_a_key_along_the_hidden_one(name):
+def test_risk_of_a_key_along_the_hidden_one(name, m_star):
     # no component of k beyond k*: a special case in the code, continuous with its neighbours
     problem = SLRProblem("spiked", 2.0, 3)
-    at = risk_at(problem, name, Overlaps(0.7, 0.5, 0.49, 0.4, m_value_key=0.3, q_key_value=0.21))
-    near = risk_at(problem, name, Overlaps(0.7, 0.5, 0.49 + 1e-7, 0.4, m_value_key=0.3, q_key_value=0.21))
+    along = Overlaps(
+        0.7, 0.5, 0.49, 0.4, m_key_value=0.7 * m_star, m_value_key=0.3, q_key_value=0.21, m_star=m_star
+    )
+    at = risk_at(problem, name, along)
+    near = risk_at(problem, name, replace(along, q_key=0.49 + 1e-7))
     assert near == pytest.approx(at, rel=3e-4)  # two averages over other points
-    mean, error = monte_carlo_risk(
-        problem, name, Overlaps(0.7, 0.5, 0.49, 0.4, m_value_key=0.3, q_key_value=0.21), 100_000,
-        np.random.default_rng(1),
-    )  # fmt: skip
+    mean, error = monte_carlo_risk(problem, name, along, 100_000, np.random.default_rng(1))
     assert at == pytest.approx(mean, abs=4.5 * error + 2e-4)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_rounding_of_a_large_key_along_the_hidden_one(sign):
+    # what is left of the key beside k* is rounding, and nothing may be divided by it
+    problem, m = SLRProblem("spiked", 2.0, 3), 100.0 * sign
+    exact = Overlaps(m, 0.5, 1e4, 0.4, m_value_key=0.3, q_key_value=0.3 * m)
+    rounded = replace(exact, q_key=1e4 + 4e-11, q_key_value=0.3 * m + 3e-6)
+    assert rounded.q_key > exact.q_key
+    assert risk_at(problem, "softmax", rounded) == pytest.approx(risk_at(problem, "softmax", exact), rel=1e-5)
 
 
 def test_risk_of_nothing_is_the_variance():

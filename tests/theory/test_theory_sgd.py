@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from theory_oracles import INF, draw_sequences, weights
+from theory_oracles import INF, NAMES, draw_sequences, gauss_hermite, weights
 
+from sklearn_attn.activations import get_activation
 from sklearn_attn.problems import SLRProblem
 from sklearn_attn.theory import Overlaps, population_risk, risk_at, sgd_dynamics
+from sklearn_attn.theory.sgd import _Averages
 
 SPIKED = SLRProblem("spiked", 2.0, 3)
 
@@ -168,3 +170,44 @@ def test_times():
 def test_a_rate_that_is_too_large():
     with pytest.raises(FloatingPointError, match="lower it"):
         sgd_dynamics(SPIKED, "linear", 50.0, [50.0])
+
+
+def test_averages_of_linear_attention_to_one_token_against_quadrature():
+    problem, (m_k, m_v, q_k, q_v) = SLRProblem("spiked", 1.5, 1, 0.4), (0.4, 0.5, 0.6, 0.8)
+    g, w = gauss_hermite(5)
+    grid = np.stack(np.meshgrid(g, g, g, g, indexing="ij")).reshape(4, -1)
+    density = np.einsum("i,j,k,l->ijkl", w, w, w, w).ravel()
+    chi_star, z_star = math.sqrt(1.5) + grid[0], grid[1]
+    chi = m_k * chi_star + math.sqrt(q_k - m_k**2) * grid[2]
+    z = m_v * z_star + math.sqrt(q_v - m_v**2) * grid[3]
+    r = z_star - (1.0 + chi) * z  # and the noise, whose square has the mean 0.4^2
+    square = r**2 + 0.4**2
+    drift, diffusion, risk = _Averages(problem, get_activation("linear"))(np.array([m_k, m_v, q_k, q_v]))
+    expected = [r * z * chi_star, r * (1.0 + chi) * z_star, 2.0 * r * z * chi, 2.0 * r * (1.0 + chi) * z]
+    np.testing.assert_allclose(drift, [density @ x for x in expected], atol=1e-3)
+    np.testing.assert_allclose(
+        diffusion, [0.0, 0.0, density @ (square * z**2), density @ (square * (1.0 + chi) ** 2)], rtol=1e-3
+    )
+    assert risk == pytest.approx(density @ square, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_norm_of_the_jacobian(name):
+    averages = _Averages(SPIKED, get_activation(name))
+    chi = np.random.default_rng(0).standard_normal((30, 4))
+    columns = [weights(name, chi + 1e-30j * e).imag / 1e-30 for e in np.eye(4)]
+    np.testing.assert_allclose(
+        averages._jacobian_norm(chi, weights(name, chi)), np.sum(np.square(columns), axis=(0, 2)), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", ["softmax", "erf"])
+def test_a_law_of_lengths_is_the_mixture(name):
+    def averages(length):
+        problem = SLRProblem("max", 1.5, length, 0.3)
+        return np.hstack(_Averages(problem, get_activation(name, 0.2))(np.array([0.4, 0.5, 0.6, 0.8])))
+
+    np.testing.assert_allclose(
+        averages({2: 0.25, 5: 0.75}), 0.25 * averages(2) + 0.75 * averages(5), rtol=1e-12, atol=1e-13
+    )
+    assert np.abs(averages(2) - averages(5)).max() > 0.02
