@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import threading
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -21,6 +20,9 @@ from sklearn_attn import (
     SoftplusAttentionRegressor,
 )
 from sklearn_attn.datasets import SLRDataset
+
+# set once: the filters of warnings belong to all threads, and `catch_warnings` in one changes them for the others
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 ESTIMATORS = {
     "softmax": SoftmaxAttentionRegressor(),
@@ -43,15 +45,13 @@ def data():
 
 def results(name, X, y):
     """What a fit of a new estimator finds, and what comes of it, as one vector of numbers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if "classes" in name:
-            y = np.digitize(y, [0.0] if "two" in name else [-0.5, 0.5])
-        model = clone(ESTIMATORS[name]).fit(X, y)
-        return np.concatenate([np.ravel(part) for part in (
-            model.key_, model.value_, model.intercept_, model.loss_curve_, model.stop_crit_, model.predict(X),
-            model.attention_weights(X).values, model.transform(X), X.lengths, model.score(X, y),
-        )])  # fmt: skip
+    if "classes" in name:
+        y = np.digitize(y, [0.0] if "two" in name else [-0.5, 0.5])
+    model = clone(ESTIMATORS[name]).fit(X, y)
+    return np.concatenate([np.ravel(part) for part in (
+        model.key_, model.value_, model.intercept_, model.loss_curve_, model.stop_crit_, model.predict(X),
+        model.attention_weights(X).values, model.transform(X), X.lengths, model.score(X, y),
+    )])  # fmt: skip
 
 
 def test_eight_threads_on_shared_data(data):
@@ -90,9 +90,7 @@ def fits_of_child(method, names, X, y):
     context = multiprocessing.get_context(method)
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=fit_in_child, args=(sender, names, X, y))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads
-        child.start()
+    child.start()
     sender.close()
     try:
         assert receiver.poll(120), "the child hangs"

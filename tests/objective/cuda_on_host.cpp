@@ -1,5 +1,6 @@
 // Runs _cuda_pass.cu on the host: the threads of a block are fibers, which take turns at barriers and shuffles.
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -32,16 +33,17 @@ static double* shared_of_block;
 
 namespace host {
 struct Fiber {
-    ucontext_t context;
+    ucontext_t context;  // it begins with this, and goes on by jumps, which ask nothing of the kernel
+    jmp_buf place;
     std::unique_ptr<char[]> stack;
-    bool ended = false;
+    bool begun = false, ended = false;
 };
 struct Barrier {
     int arrived = 0;
     long generation = 0;
 };
 
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static std::vector<Fiber> fibers;
 static std::vector<Barrier> warps;
 static Barrier block;
@@ -49,7 +51,16 @@ static std::vector<double> exchanged;
 static std::vector<char> votes;
 static std::function<void()> body;
 
-static void yield() { swapcontext(&fibers[threadIdx.x].context, &scheduler); }
+static void yield() {
+    if (!_setjmp(fibers[threadIdx.x].place)) _longjmp(scheduler, 1);
+}
+
+static void resume(Fiber& fiber) {
+    if (_setjmp(scheduler)) return;
+    if (fiber.begun) _longjmp(fiber.place, 1);
+    fiber.begun = true;
+    setcontext(&fiber.context);
+}
 
 static void wait(Barrier& barrier, int size) {
     const long generation = barrier.generation;
@@ -61,9 +72,9 @@ static void wait(Barrier& barrier, int size) {
 }
 
 static void enter() {
-    const int own = threadIdx.x;
     body();
-    fibers[own].ended = true;
+    fibers[threadIdx.x].ended = true;
+    _longjmp(scheduler, 1);
 }
 
 static void launch(int n_blocks, int n_threads, size_t n_shared, std::function<void()> kernel) {
@@ -85,7 +96,6 @@ static void launch(int n_blocks, int n_threads, size_t n_shared, std::function<v
             fiber.stack.reset(new char[1 << 16]);
             fiber.context.uc_stack.ss_sp = fiber.stack.get();
             fiber.context.uc_stack.ss_size = 1 << 16;
-            fiber.context.uc_link = &scheduler;
             makecontext(&fiber.context, enter, 0);
         }
         for (bool running = true; running;) {
@@ -93,7 +103,7 @@ static void launch(int n_blocks, int n_threads, size_t n_shared, std::function<v
             for (int i = 0; i < n_threads; i++) {
                 if (fibers[i].ended) continue;
                 threadIdx.x = i;
-                swapcontext(&scheduler, &fibers[i].context);
+                resume(fibers[i]);
                 running = true;
             }
         }

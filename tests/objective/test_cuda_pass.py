@@ -65,19 +65,27 @@ class HostDevice:
         return x
 
 
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("needs g++, to build the kernels for the host")
-    folder, built = tmp_path_factory.mktemp("cuda"), {}
-    for real, dtype in (("float", np.float32), ("double", np.float64)):
-        library = folder / f"{real}.so"
-        command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", f"-DREAL={real}"]
+class Libraries(dict):
+    """The kernels for tokens of a dtype, built for the host where they are first asked for."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __missing__(self, dtype):
+        real = {np.float32: "float", np.float64: "double"}[dtype]
+        library = self.folder / f"{real}.so"
+        command = ["g++", "-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-shared", "-fPIC", f"-DREAL={real}"]
         command += [f'-DCUDA_SOURCE="{SOURCE}"', str(HERE / "cuda_on_host.cpp"), "-o", str(library)]
         subprocess.run(command, check=True, capture_output=True)
-        built[dtype] = ctypes.CDLL(str(library))
-    return built
+        self[dtype] = ctypes.CDLL(str(library))
+        return self[dtype]
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++, to build the kernels for the host")
+    return Libraries(tmp_path_factory.mktemp("cuda"))
 
 
 def problem(lengths, dtype=np.float64, D=7, loss=SQUARED_ERROR):
