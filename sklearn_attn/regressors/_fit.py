@@ -19,6 +19,8 @@ from ._validation import check_init
 # products multiply than a pass does.
 _PATIENCE = 30
 _SPEED_OF_PRODUCTS = 8.0
+# An objective that falls by less than this share of it only differs by rounding.
+_ROUNDING = 1e-13
 LBFGS_ADVICE = (
     "Raise alpha or max_iter, whiten correlated features (TokenTransformer(PCA(whiten=True))), or "
     "accept a larger tol."
@@ -107,7 +109,9 @@ class BaseAttentionEstimator(CallbackSupportMixin, AttentionModel):
 
     def _advice(self, result):
         """Say what to do where a fit has not converged."""
-        if result.n_iter < self.max_iter:
+        curve = result.loss_curve
+        gain = curve[result.n_iter // 2] - curve[-1]  # of the later half
+        if result.n_iter < self.max_iter or gain <= _ROUNDING * abs(curve[-1]):
             return (
                 "The function is flat there to the precision of float64: accept a larger tol (1e-7 "
                 "is safe on most data), or scale the tokens."

@@ -10,6 +10,7 @@ from sklearn_attn import (
     RaggedArray,
     SoftmaxAttentionRegressor,
 )
+from sklearn_attn.solvers import SolverResult
 
 
 @pytest.fixture
@@ -195,5 +196,20 @@ def test_targets_and_weights_that_are_no_numbers(Regressor, data, y, weight, mes
 
 
 def test_a_tolerance_beyond_rounding_says_so(data):
-    with pytest.warns(ConvergenceWarning, match="no lower point.*precision of float64: accept a larger tol"):
+    """Whether the line search ends the fit or max_iter: rounding decides that."""
+    with pytest.warns(ConvergenceWarning, match="precision of float64: accept a larger tol"):
         LinearAttentionRegressor(tol=0.0).fit(*data)
+
+
+@pytest.mark.parametrize(("curve", "advice"), [
+    ([3.0, 1.0], "Raise alpha or max_iter"),
+    ([3.0, 2.0, 1.0, 1.0], "Raise alpha or max_iter"),
+    ([3.0, 2.0, 1.0, 1.0, 1.0], "precision of float64: accept a larger tol"),
+    ([-3.0, -5.0, -5.0 + 1e-14, -5.0 - 1e-14], "precision of float64: accept a larger tol"),
+])  # fmt: skip
+def test_advice_where_max_iter_was_reached(data, monkeypatch, curve, advice):
+    n_iter = len(curve) - 1
+    end = SolverResult(np.zeros(9), curve[-1], 1e-3, n_iter, False, f"it reached max_iter={n_iter}", curve)
+    monkeypatch.setattr(LinearAttentionRegressor, "_run_solver", lambda *_: end)
+    with pytest.warns(ConvergenceWarning, match=advice):
+        LinearAttentionRegressor(max_iter=n_iter).fit(*data)
